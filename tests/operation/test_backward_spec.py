@@ -9,7 +9,7 @@ import torch
 from tests.operation import rms_norm
 
 from warpwise import lab
-from warpwise.operation import Gradient, Op, backward_spec, unregister
+from warpwise.operation import Case, Cost, Gradient, Op, Output, Spec, backward_spec, unregister
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -102,7 +102,9 @@ def test_names_of_a_linked_backward(name, schema, message):
 
 
 def test_the_schema_of_a_derived_backward_has_every_argument():
-    with pytest.raises(ValueError, match="b4: expected every argument of rms_norm, got no eps"):
+    with pytest.raises(
+        ValueError, match="b4: expected every argument of rms_norm, got no eps; shape_<argument> can take"
+    ):
         backward_spec(rms_norm.SPEC, "b4(Tensor grad_output, Tensor input, Tensor weight) -> (Tensor grad_input)")
 
 
@@ -112,3 +114,46 @@ def test_eager_that_leaves_an_output_out():
     )
     with pytest.raises(RuntimeError, match="eager returned 1 outputs, expected .* saved ones too: output, rstd"):
         Op(spec, ()).call(torch.ones(2, 2), torch.ones(2), 1e-6)
+
+
+def picked(square: bool) -> Spec:
+    """Rows of a table, or their squares, whose gradient depends on the values of the table."""
+    power = 1 + square
+    return Spec(
+        schema="tests::picked(Tensor table, Tensor rows) -> Tensor",
+        outputs={"output": Output(shape=lambda table, rows: (len(rows), table.shape[1]))},
+        reference=lambda table, rows: table.double()[rows] ** power,
+        inputs=lambda case, dtype, device, seed: {
+            "table": torch.randn(case.sizes["n"], 3, dtype=dtype, generator=torch.Generator().manual_seed(seed)),
+            "rows": torch.arange(case.sizes["n"]) // 2,
+        },
+        eager=lambda table, rows: table[rows] ** power,
+        cost=lambda table, rows: Cost(2 * rows.numel() * 3 * table.element_size()),
+        cases=(Case("some", {"n": 5}),),
+    )
+
+
+PICKED_BACKWARD = "tests::picked_backward(Tensor grad_output, Tensor rows, int[] shape_table) -> Tensor grad_table"
+
+
+def test_a_shape_takes_the_place_of_a_tensor_whose_values_do_not_matter():
+    spec = picked(square=False)
+    backward = Op(backward_spec(spec, PICKED_BACKWARD), ())
+    op = Op(dataclasses.replace(spec, gradient=Gradient(backward)), ())
+    assert lab.verify_gradient(op, device="cpu").right
+    case, cpu = spec.cases[0], torch.device("cpu")
+    grad, rows, shape = args = backward.spec.arguments(case, torch.float32, cpu, 0)
+    assert (grad.shape, shape) == ((5, 3), (5, 3))
+    assert backward.allocate(*args)[0].dtype == torch.float32 and backward.allocate(*args)[0].shape == (5, 3)
+    expected = torch.zeros(5, 3).index_add(0, rows, grad)
+    torch.testing.assert_close(backward(*args), expected)
+    assert backward.spec.cost(*args).bytes == grad.nbytes + rows.nbytes + expected.nbytes
+    table = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(op, (table, rows)) and torch.autograd.gradgradcheck(op, (table, rows))
+
+
+def test_a_gradient_that_depends_on_the_values_does_not_take_a_shape_alone():
+    spec = picked(square=True)
+    op = Op(dataclasses.replace(spec, gradient=Gradient(Op(backward_spec(spec, PICKED_BACKWARD), ()))), ())
+    verdict = lab.verify_gradient(op, device="cpu")
+    assert "picked_backward's reference: the gradient of table" in verdict.failures[0].message

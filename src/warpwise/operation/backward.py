@@ -10,9 +10,9 @@ import torch
 
 from warpwise.arguments.checks import check_tensor
 from warpwise.arguments.draw import draw
-from warpwise.arguments.schema import parse
+from warpwise.arguments.schema import Schema, parse
 from warpwise.arguments.values import as_tuple, map_tensors, single, tensors
-from warpwise.operation.autograd import GRAD, NEEDS, Gradient, Saved
+from warpwise.operation.autograd import GRAD, NEEDS, SHAPE, Gradient, Saved
 from warpwise.operation.op import Op
 from warpwise.operation.spec import Case, Cost, Output, Spec
 
@@ -21,23 +21,24 @@ def backward_spec(forward: Spec, schema: str, outputs: Mapping[str, Output] | No
     """The specification of the backward of ``forward``; ``changes`` replace its fields.
 
     The arguments of ``schema`` are ``grad_<output>``, every argument of the forward, ``needs_<argument>`` for each
-    optional gradient, and outputs of the forward (saved statistics); its outputs are ``grad_<argument>``. By default
+    optional gradient, and outputs of the forward (saved statistics); its outputs are ``grad_<argument>``. Where the
+    gradients do not depend on the values of a tensor, ``shape_<argument>`` (``int[]``) can take its place: it is then
+    not saved, and zeros of the dtype of the first ``grad_<output>`` stand for it below. By default
 
     - an output has the shape and dtype of its argument; ``outputs`` gives the terms and magnitude of a sum;
     - the reference is float64 autograd of the forward's reference;
     - ``eager`` is autograd of the forward's ``eager``, which computes the forward again: pass a faster one to time it;
     - inputs are the forward's, its outputs and normal ``grad_<output>``; each is read, and each gradient written, once;
-    - second derivatives are autograd of ``eager``, for the arguments of the forward, not for its outputs;
+    - second derivatives are autograd of ``eager``, for the arguments of the forward, not for its outputs; if ``eager``
+      cannot be differentiated twice, pass another one, or ``gradient=None``;
     - ``cases``, ``sizes``, ``dtypes``, ``layouts``, ``exempt``, ``empty`` and ``autocast`` are the forward's.
 
     Its ``check`` also requires that outputs of the forward and their gradients have the dtypes of these outputs. Raises
-    ``ValueError`` if the schema lacks an argument of the forward.
+    ``ValueError`` if the schema lacks an argument of the forward and its shape.
     """
     parsed = parse(schema)
     names = tuple(argument.name for argument in parsed.arguments)
-    missing = [argument.name for argument in forward.parsed.arguments if argument.name not in names]
-    if missing:
-        raise ValueError(f"{parsed.name}: expected every argument of {forward.name}, got no {', '.join(missing)}")
+    _require_arguments(forward, parsed)
     described = {name: _output(name, names) for name in parsed.outputs} | dict(outputs or {})
     eager = _pulled_back(forward, forward.eager, names, parsed.outputs)
     exact = _pulled_back(forward, forward.reference, names, parsed.outputs)
@@ -55,10 +56,11 @@ def backward_spec(forward: Spec, schema: str, outputs: Mapping[str, Output] | No
         if device.type != "meta":
             results = dict(zip(made, as_tuple(forward.reference(*args)), strict=False))
             made = {name: value if value is None else results[name].to(value.dtype) for name, value in made.items()}
-        return {name: value for name, value in {**made, **found}.items() if name in names}
+        shapes = {SHAPE + name: tuple(value.shape) for name, value in found.items() if isinstance(value, torch.Tensor)}
+        return {name: value for name, value in {**shapes, **made, **found}.items() if name in names}
 
     def cost(*args: Any) -> Cost:
-        given = dict(zip(names, args, strict=True))
+        given = _given(forward, names, args)
         written = [given[name.removeprefix(GRAD)] for name in parsed.outputs]
         return Cost(bytes=sum(tensor.nbytes for tensor in tensors([list(args), written])))
 
@@ -71,13 +73,37 @@ def backward_spec(forward: Spec, schema: str, outputs: Mapping[str, Output] | No
     return replace(spec, check=_with_dtypes(forward, spec, names))
 
 
+def _require_arguments(forward: Spec, backward: Schema) -> None:
+    """Raise ``ValueError`` if ``backward`` lacks an argument of ``forward``, or the gradient that a shape stands by."""
+    names = [argument.name for argument in backward.arguments]
+    replaced = [argument.name for argument in forward.parsed.arguments if argument.name not in names]
+    missing = [name for name in replaced if SHAPE + name not in names]
+    if missing:
+        raise ValueError(
+            f"{backward.name}: expected every argument of {forward.name}, got no {', '.join(missing)}; "
+            f"{SHAPE}<argument> can take the place of a tensor whose values the gradients do not depend on"
+        )
+    if replaced and not any(GRAD + name in names for name in forward.parsed.outputs):
+        raise ValueError(f"{backward.name}: expected a {GRAD}<output>, whose dtype that of {replaced[0]} follows")
+
+
+def _given(forward: Spec, names: Sequence[str], args: Sequence[Any]) -> dict[str, Any]:
+    """``args`` by name, with zeros for each tensor of the forward of which the backward takes the shape alone."""
+    given = dict(zip(names, args, strict=True))
+    absent = [argument.name for argument in forward.parsed.arguments if argument.name not in given]
+    if absent:
+        grad = next(given[GRAD + name] for name in forward.parsed.outputs if given.get(GRAD + name) is not None)
+        given |= {name: grad.new_zeros(given[SHAPE + name]) for name in absent}
+    return given
+
+
 def _with_dtypes(forward: Spec, spec: Spec, names: Sequence[str]) -> Callable[..., None]:
     """``spec.check``, then a check that outputs of ``forward`` and their gradients have the dtypes of these outputs."""
     op, arguments = Op(forward, ()), [argument.name for argument in forward.parsed.arguments]
 
     def check(*args: Any) -> None:
         spec.check(*args)
-        given = dict(zip(names, args, strict=True))
+        given = _given(forward, names, args)
         of_forward = [given[name] for name in arguments]
         for output in forward.parsed.outputs:
             for name in {GRAD + output, output}.intersection(names).difference(arguments):
@@ -90,10 +116,16 @@ def _with_dtypes(forward: Spec, spec: Spec, names: Sequence[str]) -> Callable[..
 def _output(name: str, names: Sequence[str]) -> Output:
     """A gradient like its argument, present where ``needs_<argument>`` is true."""
     argument = name.removeprefix(GRAD)
+    if argument in names:
+        made = Output(like=argument)
+    else:
+        place = names.index(SHAPE + argument)
+        grad = next(name for name in names if name.startswith(GRAD))
+        made = Output(shape=lambda *args: args[place], dtype=grad)
     if NEEDS + argument not in names:
-        return Output(like=argument)
+        return made
     position = names.index(NEEDS + argument)
-    return Output(like=argument, present=lambda *args: bool(args[position]))
+    return replace(made, present=lambda *args: bool(args[position]))
 
 
 def _pulled_back(
@@ -103,7 +135,7 @@ def _pulled_back(
     arguments = [argument.name for argument in forward.parsed.arguments]
 
     def backward(*args: Any) -> Any:
-        given = dict(zip(names, args, strict=True))
+        given = _given(forward, names, args)
         wanted = [name.removeprefix(GRAD) for name in gradients]
         wanted = [name for name in wanted if given[name] is not None and given.get(NEEDS + name, True)]
         grads = [given.get(GRAD + name) for name in forward.parsed.outputs]
