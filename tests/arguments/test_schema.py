@@ -62,6 +62,8 @@ def test_torch_library_takes_the_schema():
         ("f(Tensor x) -> (Tensor, Tensor)", "expected outputs like"),
         ("f(Tensor x, *, Tensor y) -> Tensor", "expected tensors before the '\\*'"),
         ("f(Tensor x) -> int", "expected outputs like"),
+        ("f(Tensor(a!) x) -> Tensor(a!)", r"or '\(\)': a mutated argument is not returned, got 'Tensor\(a!\)'"),
+        ("m::f.out(Tensor x, Tensor(a!) y) -> ()", "-> Tensor' without an overload's name, got"),
         ("f(int n=1, Tensor x) -> Tensor", "non-default argument follows default argument"),
         ("f(Tensor x, str? rung=None) -> Tensor", "a schema without rung"),
     ],

@@ -101,6 +101,26 @@ def test_a_right_linked_operation_passes():
     assert verdict.right, str(verdict)
 
 
+def test_an_error_in_the_second_derivative_says_how_to_do_without():
+    class Once(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, grad, weight):
+            return product(grad, weight)
+
+        @staticmethod
+        def backward(ctx, *grads):
+            raise NotImplementedError("the derivative is not implemented.")
+
+    verdict = verify_gradient(
+        scale(gradient_of(lambda saved, grad: by_function(saved, grad) | {"x": Once.apply(grad, saved.weight)})),
+        device=CPU,
+    )
+    assert verdict.failures[0].message == (
+        "NotImplementedError: the derivative is not implemented (in the second derivative: give the backward operation "
+        "gradient=None if it has none, and compute a backward function by differentiable operators)"
+    )
+
+
 def test_a_wrong_linked_reference_is_named():
     def wrong(grad_output, x, weight, shape_x):
         found, of_weight = backward_reference(grad_output, x, weight, shape_x)

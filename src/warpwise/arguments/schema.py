@@ -148,7 +148,8 @@ def parse(text: str) -> Schema:
     """Parse ``text``. Raises ``ValueError`` that quotes the part that does not follow the grammar."""
     match = _SIGNATURE.match(text)
     if not match:
-        raise ValueError(f"expected a schema like 'name(Tensor input, int dim=-1) -> Tensor', got {text!r}")
+        overload = " without an overload's name" if re.match(r"\s*(\w+::)?\w+\.\w+\s*\(", text) else ""
+        raise ValueError(f"expected a schema like 'name(Tensor input, int dim=-1) -> Tensor'{overload}, got {text!r}")
     namespace, name, inside, returns = match[1] or NAMESPACE, match[2], match[3], match[4]
     arguments: list[Argument] = []
     keyword_only = False
@@ -210,7 +211,10 @@ def _outputs(op: str, returns: str) -> Iterator[str]:
     for part in parts:
         kind, _, name = part.partition(" ")
         if kind != "Tensor" or (len(parts) > 1 and not name.strip().isidentifier()):
-            raise ValueError(f"{op}: expected outputs like '(Tensor output, Tensor mean)', got {returns!r}")
+            wanted = "'(Tensor output, Tensor mean)'"
+            if "!" in kind:
+                wanted += " or '()': a mutated argument is not returned"
+            raise ValueError(f"{op}: expected outputs like {wanted}, got {returns!r}")
         yield name.strip() or "output"
 
 
