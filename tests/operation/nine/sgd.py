@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
 from warpwise import cuda
 from warpwise.operation import Case, Cost, Op, Output, Rung, Spec, check_same_shape, draw
 
@@ -60,10 +58,11 @@ def launch(outputs, params, grads, velocities, lr, momentum):
             MODULE["sgd"][-(-p.numel() // 128), 128](p, g, v, lr, momentum, p.numel())
 
 
-def largest(*lists):
-    """One scale for all parameters: the largest element of any of the lists."""
-    found = [value.double().abs().max() for values in lists for value in values if value.numel()]
-    return max(found) if found else torch.zeros((), dtype=torch.float64)
+def scales(params, grads, velocities, lr, momentum):
+    """The absolute values of the terms of each parameter and of each velocity, added up."""
+    sizes = [[value.double().abs() for value in values] for values in (params, grads, velocities)]
+    new = [momentum * v + g for g, v in zip(*sizes[1:], strict=True)]
+    return [p + lr * v for p, v in zip(sizes[0], new, strict=True)], new
 
 
 OP = Op(
@@ -71,8 +70,8 @@ OP = Op(
         schema="nine::sgd(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] velocities, float lr, float momentum=0.9)"
         " -> ()",
         outputs={
-            "params": Output(terms=4, magnitude=lambda p, g, v, lr, momentum: largest(p, g, v)),
-            "velocities": Output(terms=3, magnitude=lambda p, g, v, lr, momentum: largest(g, v)),
+            "params": Output(terms=4, magnitude=lambda *args: scales(*args)[0]),
+            "velocities": Output(terms=3, magnitude=lambda *args: scales(*args)[1]),
         },
         check=check,
         reference=reference,

@@ -104,12 +104,19 @@ def eager(
     torch._foreach_add_(list(params), steps, alpha=-lr)
 
 
-def largest(params: Tensors, grads: Tensors, buffers: Buffers, *rest: Any) -> torch.Tensor:
-    """One scale for all parameters: three times the largest element of any of the lists."""
-    found = [
-        value.double().abs().max() for values in (params, grads, buffers or ()) for value in values if value.numel()
-    ]
-    return 3 * max(found) if found else torch.zeros((), dtype=torch.float64)
+def scales(
+    params: Tensors,
+    grads: Tensors,
+    buffers: Buffers,
+    lr: float,
+    momentum: float,
+    weight_decay: float,
+    nesterov: bool,
+) -> tuple[list[torch.Tensor], list[torch.Tensor] | None]:
+    """The sums of the absolute values of the terms of each parameter and of each buffer."""
+    sizes = [[value.double().abs() for value in values] for values in (params, grads, buffers or ())]
+    steps, new = _stepped(sizes[0], sizes[1], sizes[2] if buffers else None, momentum, weight_decay, nesterov)
+    return [size + lr * step for size, step in zip(sizes[0], steps, strict=True)], new
 
 
 def cost(params: Tensors, grads: Tensors, buffers: Buffers, *rest: Any) -> Cost:
@@ -122,7 +129,10 @@ SPEC = Spec(
     schema="sgd(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[]? buffers, float lr, float momentum=0.0,"
     " float weight_decay=0.0, bool nesterov=False) -> ()",
     summary="a step of stochastic gradient descent over a list of parameters, in place",
-    outputs={"params": Output(terms=6, magnitude=largest), "buffers": Output(terms=4, magnitude=largest)},
+    outputs={
+        "params": Output(terms=6, magnitude=lambda *args: scales(*args)[0]),
+        "buffers": Output(terms=4, magnitude=lambda *args: scales(*args)[1]),
+    },
     inputs=inputs,
     check=check,
     reference=reference,
