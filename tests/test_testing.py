@@ -140,8 +140,12 @@ def a_nan(x):
 
 PLAIN = [
     (past_its_end, "wrote outside output, at byte 400 of 400", {"outputs": torch.empty_like}),
-    (changes_its_input, r"changed x, first at byte \d+ of its storage: an input must not change", {}),
-    (never_twice_the_same, "two runs on the same inputs differ", {}),
+    (
+        changes_its_input,
+        r"changed x, first at byte \d+ of its storage: an input must not change; .* return the copy",
+        {},
+    ),
+    (never_twice_the_same, "two runs on the same inputs differ: .*, pass deterministic=False", {}),
     (a_nan, r"output\[5\] is nan", {}),
     (lambda x: truth(x)[:-1], r"returned torch.float32 of shape \(99,\), expected .* \(100,\)", {}),
     (lambda x: truth(x).double(), "returned torch.float64 .*pass dtype=", {}),

@@ -272,7 +272,12 @@ def _require_right(
         return
     message = outcome.failure.message
     if outcome.failure.kind == "input":  # the rest of the message is about the schema of an operation
-        message = f"{message.partition(';')[0]}: an input must not change"
+        message = (
+            f"{message.partition(';')[0]}: an input must not change; to check a function that writes to an input, "
+        )
+        message += "copy the input in fn and return the copy"
+    if outcome.failure.kind == "nondeterministic":
+        message = message.replace("set deterministic=False in the rung", "pass deterministic=False")
     lines = [f"{name} is wrong ({where}):", message]
     if outcome.failure.kind == "value" and outcome.worst:
         lines.append(f"the largest error is {outcome.worst:.3g} times the tolerance")

@@ -247,7 +247,7 @@ def _difference(
     instance: Instance, first: tuple[torch.Tensor, ...], second: tuple[torch.Tensor, ...], emulated: bool
 ) -> Failure | None:
     """Return the failure if the results of two runs on the same inputs differ in a bit, or None."""
-    runs = "two runs on the same inputs" + (", the second with its blocks and threads in reverse order," * emulated)
+    how = "; in the second, emulated blocks and threads ran in reverse order" if emulated else ""
     for position, (before, after) in enumerate(zip(first, second, strict=True)):
         if before.shape != after.shape:
             shapes = f"{tuple(before.shape)}, then {tuple(after.shape)}"
@@ -260,9 +260,9 @@ def _difference(
         index = tuple(int(axis) for axis in torch.unravel_index(torch.tensor(at), before.shape))
         old, new = before.reshape(-1)[at].item(), after.reshape(-1)[at].item()
         message = (
-            f"{runs} differ: {instance.results[position].name}{list(index)} was {number(old)}, "
+            f"two runs on the same inputs differ: {instance.results[position].name}{list(index)} was {number(old)}, "
             f"then {number(new)}; "
-            f"{int(elements.sum()):,} of {before.numel():,} elements differ. If the order of atomics may vary, "
+            f"{int(elements.sum()):,} of {before.numel():,} elements differ{how}. If the order of atomics may vary, "
             "set deterministic=False in the rung"
         )
         return replace(
