@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import runpy
 from pathlib import Path
 
 import pytest
+import torch
 from tests.lab import toys
 
 from warpwise.lab.watch import Wanted, Watch, signature
+from warpwise.operation import Op
 
 RIGHT = "def launch(out, x): out.copy_(2 * x + 1)"
 WRONG = "def launch(out, x): out.copy_(2 * x + 1 + (x.numel() == 1037))"
@@ -145,3 +148,35 @@ def test_close_leaves_no_process(file):
     made.close()
     assert not process.is_alive()
     assert made._process is None
+
+
+TWO = """
+def launch(out, x):
+    out.copy_(2 * x + 1)
+
+def other(out, x):
+    out.copy_(3 * x + 1)
+"""
+
+
+def test_rungs_of_two_operations_with_one_name_have_a_row_each(tmp_path):
+    """The second one is wrong, and its operation has dtypes of its own."""
+    file = tmp_path / "kernel.py"
+    file.write_text(TWO)
+
+    def load():
+        values = runpy.run_path(str(file))
+        first = toys.op(toys.AFFINE, values["launch"])
+        spec = dataclasses.replace(toys.AFFINE, schema="second(Tensor x) -> Tensor", dtypes=(torch.float64,))
+        second = Op(spec, (dataclasses.replace(first.rungs[0], launch=values["other"]),))
+        return [(op, op.rungs[0]) for op in (first, second)]
+
+    watched = Watch(file, Wanted(load, "cpu", timed_s=0.05))
+    try:
+        board = settle(watched, 1)
+    finally:
+        watched.close()
+    assert not board.right
+    assert board.dtypes == "float32, float64"
+    assert [(row.rung, row.status) for row in board.rows] == [("affine:launch", "right"), ("second:launch", "wrong")]
+    assert "float64" in board.rows[1].message and not board.rows[0].message

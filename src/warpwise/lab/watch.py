@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -211,28 +211,23 @@ def _work(connection: Connection, wanted: Wanted, failed: dict[str, tuple[str, .
     try:
         pairs = wanted.load()
         device = resolve(wanted.device)
-        op = pairs[0][0]
-        dtypes = _dtypes(op, wanted.dtypes)
+        jobs = _jobs(pairs, wanted.dtypes)
         values: dict[str, Any] = {
-            "rungs": [(rung.name, rung.idea) for _, rung in pairs],
-            "sources": [rung.source for _, rung in pairs],
+            "rungs": [(job.label, job.rung.idea) for job in jobs],
+            "sources": [job.rung.source for job in jobs],
             "place": place(device),
-            "dtypes": ", ".join(dtype_name(dtype) for dtype in dtypes),
+            "dtypes": ", ".join(dict.fromkeys(dtype_name(dtype) for job in jobs for dtype in job.dtypes)),
         }
         connection.send(("rungs", values))
         # Rungs that failed at the previous save come first.
-        order = sorted(pairs, key=lambda pair: not failed.get(pair[1].name))
-        right = [
-            (op, rung)
-            for op, rung in order
-            if _verified(connection, op, rung, device, dtypes, failed.get(rung.name, ()))
-        ]
-        for op, rung in right:
-            if wanted.explain and rung.language in ("cuda", "triton"):
-                _explained(connection, op, rung, dtypes[0], device.type == "cpu")
-            if device.type == "cuda" or rung.language in ("c", "python"):
-                _timed(connection, op, rung, device, dtypes[0], wanted.timed_s)
-            connection.send(("row", {"rung": rung.name, "stage": ""}))
+        order = sorted(jobs, key=lambda job: not failed.get(job.label))
+        right = [job for job in order if _verified(connection, job, device, failed.get(job.label, ()))]
+        for job in right:
+            if wanted.explain and job.rung.language in ("cuda", "triton"):
+                _explained(connection, job, device.type == "cpu")
+            if device.type == "cuda" or job.rung.language in ("c", "python"):
+                _timed(connection, job, device, wanted.timed_s)
+            connection.send(("row", {"rung": job.label, "stage": ""}))
     except (BrokenPipeError, KeyboardInterrupt):
         return
     except Exception as error:  # noqa: BLE001 - any error in the file is shown, and watching continues
@@ -248,63 +243,73 @@ def _error_text(error: Exception) -> str:
     return f"{text} (at {Path(last.filename).name}:{last.lineno})"
 
 
-def _dtypes(op: Op, names: Sequence[str]) -> list[torch.dtype]:
-    known = {dtype_name(dtype): dtype for dtype in op.spec.dtypes}
-    if not names:
-        return [op.spec.dtypes[0]]
-    if "all" in names:
-        return list(known.values())
+class _Job(NamedTuple):
+    """A rung with its name on the page, which is unique there, and the dtypes to verify; it is timed in the first."""
+
+    label: str
+    op: Op
+    rung: Rung
+    dtypes: list[torch.dtype]
+
+
+def _jobs(pairs: Pairs, names: Sequence[str]) -> list[_Job]:
+    """The work on these rungs, in the dtypes of these names; rungs of several operations are called "op:rung".
+
+    Raises ``ValueError`` for a dtype that none of the operations has.
+    """
+    ops = list({op.name: op for op, _ in pairs}.values())
+    known = dict.fromkeys(dtype_name(dtype) for op in ops for dtype in op.spec.dtypes)
     for name in names:
-        if name not in known:
-            raise ValueError(f"{op.name}: no dtype {name!r}; there are {', '.join(known)}")
-    return [known[name] for name in names]
+        if name not in known and name != "all":
+            raise ValueError(f"{', '.join(op.name for op in ops)}: no dtype {name!r}; there are {', '.join(known)}")
+    jobs = []
+    for op, rung in pairs:
+        taken = [dtype for dtype in op.spec.dtypes if "all" in names or dtype_name(dtype) in names]
+        label = rung.name if len(ops) == 1 else f"{op.spec.name}:{rung.name}"
+        if taken or not names:
+            jobs.append(_Job(label, op, rung, taken or [op.spec.dtypes[0]]))
+    return jobs
 
 
-def _verified(
-    connection: Connection,
-    op: Op,
-    rung: Rung,
-    device: torch.device,
-    dtypes: Sequence[torch.dtype],
-    failed: Sequence[str],
-) -> bool:
+def _verified(connection: Connection, job: _Job, device: torch.device, failed: Sequence[str]) -> bool:
     """Verify one rung and send the verdict; cases that failed at the previous save come first."""
+    op, rung = job.op, job.rung
     cases: list[Case] = sorted(op.spec.cases, key=lambda case: case.name not in failed)
 
     def progress(step: Step) -> None:
         if step.stage == "shrink":
             connection.send(
-                ("row", {"rung": rung.name, "status": "wrong", "stage": f"shrinking a failure: {step.detail}"})
+                ("row", {"rung": job.label, "status": "wrong", "stage": f"shrinking a failure: {step.detail}"})
             )
         elif step.result is None:
-            connection.send(("row", {"rung": rung.name, "stage": f"{step.stage} {step.detail}"}))
+            connection.send(("row", {"rung": job.label, "stage": f"{step.stage} {step.detail}"}))
 
-    verdict = verify(op, rung, device=device, dtypes=dtypes, cases=cases, seeds=SEEDS, progress=progress)
+    verdict = verify(op, rung, device=device, dtypes=job.dtypes, cases=cases, seeds=SEEDS, progress=progress)
     message = str(verdict.failures[0]) if verdict.failures else ""
     if verdict.status == "untested":
         message = "; ".join(sorted({result.reason for result in verdict.cases if result.reason}))
     values = {
-        "rung": rung.name, "status": verdict.status, "stage": "", "message": message, "seconds": None, "hint": "",
+        "rung": job.label, "status": verdict.status, "stage": "", "message": message, "seconds": None, "hint": "",
         "failed": tuple(dict.fromkeys(failure.case.name for failure in verdict.failures)),
     }  # fmt: skip
     connection.send(("row", values))
     return verdict.right
 
 
-def _explained(connection: Connection, op: Op, rung: Rung, dtype: torch.dtype, modelled: bool) -> None:
+def _explained(connection: Connection, job: _Job, modelled: bool) -> None:
     """Send the hint with the largest speed-up and, with ``modelled``, the predicted time of all launches."""
     from warpwise.lab.explain import explain_rung
 
-    connection.send(("row", {"rung": rung.name, "stage": "explaining"}))
+    connection.send(("row", {"rung": job.label, "stage": "explaining"}))
     try:
-        found = list(explain_rung(op, rung, dtype=dtype))
+        found = list(explain_rung(job.op, job.rung, dtype=job.dtypes[0]))
     except Exception as error:  # noqa: BLE001 - a kernel that cannot be explained is still verified
         connection.send(
-            ("row", {"rung": rung.name, "hint": f"not explained: {_error_text(error).partition(chr(10))[0]}"})
+            ("row", {"rung": job.label, "hint": f"not explained: {_error_text(error).partition(chr(10))[0]}"})
         )
         return
     hints = [hint for one in found for hint in one.hints]
-    values: dict[str, Any] = {"rung": rung.name, "hint": ""}
+    values: dict[str, Any] = {"rung": job.label, "hint": ""}
     if hints:
         values["hint"] = str(max(hints, key=lambda hint: (hint.kind == "OPT", hint.speedup or 0.0)))
     predictions = [one.prediction for one in found]
@@ -313,14 +318,14 @@ def _explained(connection: Connection, op: Op, rung: Rung, dtype: torch.dtype, m
     connection.send(("row", values))
 
 
-def _timed(connection: Connection, op: Op, rung: Rung, device: torch.device, dtype: torch.dtype, budget: float) -> None:
+def _timed(connection: Connection, job: _Job, device: torch.device, budget: float) -> None:
     """Time the rung at the operation's first size."""
-    connection.send(("row", {"rung": rung.name, "stage": "timing"}))
-    args = op.spec.arguments(op.spec.sizes[0], dtype, device, 0)
-    outputs = op.allocate(*args)
+    connection.send(("row", {"rung": job.label, "stage": "timing"}))
+    args = job.op.spec.arguments(job.op.spec.sizes[0], job.dtypes[0], device, 0)
+    outputs = job.op.allocate(*args)
 
     def launch(*given: Any) -> None:
-        op.launch(rung, outputs, *given)
+        job.op.launch(job.rung, outputs, *given)
 
     timing = timed(launch, *args, device=device, budget_s=budget)
-    connection.send(("row", {"rung": rung.name, "seconds": timing.median, "modelled": False}))
+    connection.send(("row", {"rung": job.label, "seconds": timing.median, "modelled": False}))

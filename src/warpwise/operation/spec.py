@@ -88,7 +88,7 @@ class Output:
     present: Callable[..., bool] | None = None
     saved: bool = False
     terms: Callable[..., int] | int = 1
-    magnitude: Callable[..., torch.Tensor] | None = None
+    magnitude: Callable[..., torch.Tensor | Sequence[torch.Tensor] | None] | None = None
     check: Callable[[Tensors, Tensors, Mapping[str, Any]], str | None] | None = None
 
 
