@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 import torch
 from tests.operation import rms_norm
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from warpwise import lab
 from warpwise.operation import Case, Cost, Gradient, Op, Output, Spec, backward_spec, unregister
@@ -48,6 +49,24 @@ def linked(schema: str, **changes: object) -> Op:
 
 
 ARGUMENTS = "Tensor input, Tensor weight, float eps, Tensor rstd"
+
+
+class _Mode(TorchDispatchMode):
+    """As FlopCounterMode or selective checkpoints: every operator is called by the mode."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_derived_backward_works_in_a_dispatch_mode_and_compiled_alone():
+    x, weight = torch.randn(5, 7, requires_grad=True), torch.randn(7, requires_grad=True)
+    expected = torch.autograd.grad(rms_norm.eager(x, weight, 1e-6)[0].cos().sum(), (x, weight))
+    with _Mode():
+        found = torch.autograd.grad(rms_norm.rms_norm(x, weight).cos().sum(), (x, weight))
+    torch.testing.assert_close(found, expected)
+    args = rms_norm.BACKWARD.spec.arguments(rms_norm.BACKWARD.spec.cases[0], torch.float32, torch.device("cpu"), 0)
+    compiled = torch.compile(lambda *args: rms_norm.BACKWARD(*args), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(*args), rms_norm.BACKWARD(*args))
 
 
 def test_a_second_derivative_through_a_saved_output_is_not_dropped():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -169,6 +170,24 @@ def _pull(
         made = as_tuple(function(given | dict(zip(leaves, values, strict=True))))
         return tuple(made[at] for at in used)
 
-    made, back = torch.func.vjp(outputs, *(given[name] for name in leaves))[:2]
-    found = back(tuple(grads[at].to(one.dtype) for at, one in zip(used, made, strict=True)))
+    with _with_transforms():
+        made, back = torch.func.vjp(outputs, *(given[name] for name in leaves))[:2]
+        found = back(tuple(grads[at].to(one.dtype) for at, one in zip(used, made, strict=True)))
     return dict(zip(leaves, found, strict=True))
+
+
+_TRANSFORMS = ("FuncTorchDynamicLayerFrontMode", "FuncTorchDynamicLayerBackMode", "FuncTorchGradWrapper")
+
+
+@contextlib.contextmanager
+def _with_transforms() -> Iterator[None]:
+    """Let torch.func work inside an operator that a dispatch mode calls: PyTorch excludes its keys there."""
+    excluded = torch._C._dispatch_tls_local_exclude_set()
+    keys = [getattr(torch._C.DispatchKey, name) for name in _TRANSFORMS]
+    if not any(excluded.has(key) for key in keys):
+        yield
+        return
+    for key in (*keys, torch._C.DispatchKey.PythonTLSSnapshot):
+        excluded = excluded.remove(key)
+    with torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded):
+        yield
