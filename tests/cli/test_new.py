@@ -317,8 +317,7 @@ def test_a_file_of_an_operation_that_is_registered_names_it(name: str) -> None:
         ("x = 1\n", r"bad\.py: no operation in it: expected register\(Op\("),
         (
             ONE.replace("tiny(", "softmax("),
-            r"bad\.py:10: ValueError: an operation called 'warpwise::softmax' is registered already, "
-            r"by .*ops/softmax/spec\.py",
+            r"bad\.py:10: ValueError: .* 'warpwise::softmax' is registered already, by .*ops/softmax/spec\.py",
         ),
         (ONE + "raise ValueError\n", r"bad\.py:11: ValueError"),
     ],
