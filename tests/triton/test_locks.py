@@ -64,3 +64,55 @@ def test_the_last_program_reads_what_others_store_after_the_count() -> None:
     assert findings == []  # fewer programs than PROGRAMS: none is the last
     findings = partial_after_the_count[128].check(torch.zeros(129), torch.zeros(1, dtype=torch.int32), 128)
     assert {finding.kind for finding in findings} == {DataRace}
+
+
+@wt.jit
+def add_under_a_lock(x_ptr, lock_ptr, HOW: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+        pass
+    mask = at < (1 if HOW == "one lane" else BLOCK)
+    x = tl.load(x_ptr + at, mask=mask, other=0.0)
+    tl.store(x_ptr + at, x + 1, mask=mask)
+    if HOW == "barrier":
+        tl.debug_barrier()
+    if HOW == "reduction":
+        tl.store(x_ptr + BLOCK, tl.sum(x, axis=0))
+    if HOW == "result used":
+        tl.device_assert(tl.atomic_xchg(lock_ptr, 0) == 1)
+    elif HOW == "compare and swap":
+        tl.atomic_cas(lock_ptr, 1, 0)
+    else:
+        tl.atomic_xchg(lock_ptr, 0)
+
+
+@pytest.mark.parametrize("num_warps", [1, 4])
+@pytest.mark.parametrize("how", ["no barrier", "barrier", "reduction", "one lane", "result used", "compare and swap"])
+def test_one_thread_unlocks_without_waiting_for_the_others(how: str, num_warps: int) -> None:
+    x, lock = torch.zeros(513), torch.zeros(1, dtype=torch.int32)
+    findings = add_under_a_lock[4].check(x, lock, how, 512, num_warps=num_warps)
+    assert {finding.kind for finding in findings} == ({DataRace} if how == "no barrier" and num_warps > 1 else set())
+    assert all("put tl.debug_barrier() before it" in finding.hint for finding in findings)
+    assert x[:512].tolist() == ([4.0] + 511 * [0.0] if how == "one lane" else 512 * [4.0])
+
+
+@wt.jit
+def pass_a_block_on(x_ptr, flag_ptr, BARRIER: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    if tl.program_id(0) == 0:
+        tl.store(x_ptr + at, at + 1)
+        if BARRIER:
+            tl.debug_barrier()
+        tl.atomic_xchg(flag_ptr, 1, sem="release")
+    else:
+        while tl.atomic_add(flag_ptr, 0, sem="acquire") == 0:
+            pass
+        tl.store(x_ptr + BLOCK + at, tl.load(x_ptr + at))
+
+
+@pytest.mark.parametrize("barrier", [False, True])
+def test_a_flag_after_a_block(barrier: bool) -> None:
+    x = torch.zeros(512, dtype=torch.int32)
+    findings = pass_a_block_on[2].check(x, torch.zeros(1, dtype=torch.int32), barrier, 256)
+    assert [finding.index for finding in findings] == ([] if barrier else [0])
+    assert barrier or "executes the atomic at line" in findings[0].hint

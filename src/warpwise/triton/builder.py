@@ -19,12 +19,14 @@ from warpwise.triton.atomics import read_modify_write
 from warpwise.triton.compat import InterpreterBuilder, TensorHandle, ir, numpy_dtype
 from warpwise.triton.findings import Recorder
 from warpwise.triton.memory import Memory
-from warpwise.triton.races import AccessTracker, synchronising
+from warpwise.triton.races import AccessTracker
+from warpwise.triton.releases import synchronising
 from warpwise.triton.scaled_dot import decoded
 from warpwise.triton.special_values import SpecialValues
 from warpwise.triton.undefined import lanes_of, mark, pass_on_elementwise, pass_on_undefined_lanes, report
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_RELEASES = (ir.MEM_SEMANTIC.RELEASE, ir.MEM_SEMANTIC.ACQUIRE_RELEASE)
 
 
 def values_of(handle: TensorHandle) -> Array:
@@ -61,6 +63,7 @@ class Builder(InterpreterBuilder):
         self.special: SpecialValues | None = None  # set if the launch looks for NaN
         self.grid_dim = self.grid_idx = (0, 0, 0)
         self.num_warps = 4
+        self.latest_release: TensorHandle | None = None  # the result of the latest scalar atomic that releases
         self.finds_undefined = False
 
     def __getattr__(self, name: str) -> Any:
@@ -377,7 +380,9 @@ class Builder(InterpreterBuilder):
         expected = None if cmp is None else np.broadcast_to(cmp.data, ptr.data.shape)
         old = read_modify_write(self.memory, name, ptr.data, bits, expected, mask, dtype)
         self._record_ordering(sem, scope)
-        return TensorHandle(old, dtype)
+        result = TensorHandle(old, dtype)
+        self.latest_release = result if name != "CAS" and old.size == 1 and sem in _RELEASES else None
+        return result
 
     def _record_ordering(self, sem: Any, scope: Any) -> None:
         if sem != ir.MEM_SEMANTIC.RELAXED and scope != ir.MEM_SYNC_SCOPE.CTA:

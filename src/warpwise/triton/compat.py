@@ -8,6 +8,7 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
 from types import ModuleType
 from typing import Any
 
@@ -29,6 +30,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from warpwise.triton import constructors
 
 __all__ = [
+    "ATOMICS_WAIT_FOR_ALL_THREADS",
     "COMPILATION_DISABLED",
     "LANGUAGE_IS_INTERPRETED",
     "ASTSource",
@@ -67,6 +69,8 @@ COMPILATION_DISABLED = (
     "TRITON_INTERPRET was set when Triton was imported, so kernels cannot be compiled; "
     "unset it: CPU tensors are interpreted without it"
 )
+# Since Triton 3.9 a barrier of the program precedes each atomic that releases.
+ATOMICS_WAIT_FOR_ALL_THREADS = tuple(int(part) for part in version("triton").split(".")[:2]) >= (3, 9)
 _STUBS = "triton.language.extra.libdevice"
 _OPERATORS = [
     "add",

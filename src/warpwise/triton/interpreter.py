@@ -184,8 +184,7 @@ class Interpreter:
             recorder = Recorder(name, self.sources, collect)
             memory = Memory(recorder)
             values = ArgumentConverter(function, memory, self.semantic).convert(bound)
-            tracker = AccessTracker(dimensions, recorder)
-            tracker.finds_lanes = num_warps > 1 and not self.is_gluon
+            tracker = AccessTracker(dimensions, recorder, 1 if self.is_gluon else num_warps)
             add_shadows(memory, tracker, checks)
             self.builder.memory, self.builder.tracker, self.builder.recorder = memory, tracker, recorder
             self.builder.special = SpecialValues(recorder) if nan else None

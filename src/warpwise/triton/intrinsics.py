@@ -38,6 +38,13 @@ class Intrinsics:
             return tuple(self.to_tensor(item) for item in value)
         return self.semantic.to_tensor(value, False)
 
+    def discard(self, value: Any) -> None:
+        """Called with the value of a statement that is a call."""
+        builder = self.semantic.builder
+        handle = value.handle if isinstance(value, tl.tensor) else None
+        if handle is not None and handle is builder.latest_release:
+            builder.tracker.release_by_one_thread()
+
     def is_language_function(self, value: Any) -> bool:
         return bind_semantic(value, self.semantic) is not None
 

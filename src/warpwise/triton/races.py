@@ -3,21 +3,21 @@
 Programs of a grid run concurrently and in any order. Two programs race if both access an element and one of them
 changes its value by a non-atomic store, unless atomics may have ordered them: the first program executed an atomic with
 release semantics after its access, and the second one an atomic with acquire semantics before its access. A reported
-race is a race; a race between programs that execute such atomics can be missed.
+race is a race; a race between programs that execute such atomics can be missed. ``releases`` has a further condition.
 """
 
 from __future__ import annotations
 
-import functools
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from warpwise.cuda.errors import DataRace, UninitializedRead
+from warpwise.triton.compat import ATOMICS_WAIT_FOR_ALL_THREADS
 from warpwise.triton.findings import Recorder, Site
 from warpwise.triton.lane_order import LaneOrder
+from warpwise.triton.releases import OpenAccesses
 
 if TYPE_CHECKING:
     from warpwise.triton.memory import Allocation
@@ -31,29 +31,35 @@ _PROGRAM_MASK = np.int64((1 << 32) - 1)
 class AccessTracker:
     """The current program, the programs that released or acquired by an atomic, and the lines that accessed memory."""
 
-    def __init__(self, grid: tuple[int, int, int], recorder: Recorder) -> None:
+    def __init__(self, grid: tuple[int, int, int], recorder: Recorder, num_warps: int = 1) -> None:
         self.grid = grid
         self.recorder = recorder
         self.program = 0
         self.phase = 0  # incremented where the lanes of a program may have been synchronised
-        self.finds_lanes = False  # look for accesses of an element by several lanes of a program
+        self.finds_lanes = num_warps > 1  # look for accesses that no barrier between warps orders
+        self.open_accesses = OpenAccesses(32 * num_warps)
         self.releases = np.zeros(64, dtype=np.int32)  # by program + 1: how many it has executed
         self.acquired = np.zeros(64, dtype=bool)
-        self.sites: dict[tuple[Site, int], int] = {}
+        self.sites: dict[tuple[Site, int, Site | None], int] = {}
         self.site_list: list[Site] = []
+        self.overtaken_by: list[Site | None] = []  # by index of a line: the atomic that does not release the access
         self.releases_before = np.zeros(64, dtype=np.int32)  # by index of a line: in the program, at most _MAX_RELEASES
 
     def stamp(self) -> np.int64:
         """Return program + 1 in the low 32 bits, and in the high 32 bits the index of the current source line and of
         the number of releases before it."""
         site = self.recorder.sources.site()
+        return self._stamp(site, None)
+
+    def _stamp(self, site: Site, overtaken_by: Site | None) -> np.int64:
         before = (
             0 if self.program + 1 >= self.releases.size else min(int(self.releases[self.program + 1]), _MAX_RELEASES)
         )
-        number = self.sites.get((site, before))
+        number = self.sites.get((site, before, overtaken_by))
         if number is None:
-            number = self.sites[site, before] = len(self.site_list)
+            number = self.sites[site, before, overtaken_by] = len(self.site_list)
             self.site_list.append(site)
+            self.overtaken_by.append(overtaken_by)
             if number == self.releases_before.size:
                 self.releases_before = np.concatenate([self.releases_before, np.zeros(number, dtype=np.int32)])
             self.releases_before[number] = before
@@ -67,6 +73,16 @@ class AccessTracker:
     def site_of(self, stamp: int) -> Site:
         return self.site_list[int(stamp) >> 32]
 
+    def hint(self, stamp: int) -> str:
+        """Return what to do about a race with the access of this stamp."""
+        atomic = self.overtaken_by[int(stamp) >> 32]
+        if atomic is None:
+            return "Programs of a grid run concurrently: let one program write each element, or use tl.atomic_*."
+        return (
+            f"One thread executes the atomic at line {atomic[1]}, without waiting for the accesses of the others: "
+            "put tl.debug_barrier() before it."
+        )
+
     def record_ordering_atomic(self, releases: bool, acquires: bool) -> None:
         """Record that the current program executed an atomic with release or acquire semantics."""
         number = self.program + 1
@@ -76,6 +92,15 @@ class AccessTracker:
         self.releases[number] += releases
         self.acquired[number] |= acquires
 
+    def release_by_one_thread(self) -> None:
+        """Count the accesses since the last barrier as later than the latest release: a scalar atomic executed it."""
+        if ATOMICS_WAIT_FOR_ALL_THREADS or not self.finds_lanes:
+            return
+        atomic = self.recorder.sources.site()
+        for stamps, granules, stamp in self.open_accesses.take(self.phase - 1):
+            held = stamps[granules]
+            stamps[granules] = np.where(held == stamp, self._stamp(self.site_of(int(stamp)), atomic), held)
+
     def unordered(self, stamps: Array) -> Array:
         """Return a mask of the stamps of other programs that no atomic may have ordered before the current one."""
         owners = stamps & _PROGRAM_MASK
@@ -83,22 +108,6 @@ class AccessTracker:
         if self.program + 1 < self.acquired.size and self.acquired[self.program + 1]:
             foreign &= self.releases[owners] <= self.releases_before[stamps >> 32]
         return foreign
-
-
-def synchronising(builder: type) -> type:
-    """Class decorator: the operations of a builder that may synchronise the lanes of a program begin a new phase."""
-
-    def wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(method)
-        def call(self: Any, *arguments: Any, **named: Any) -> Any:
-            self.tracker.phase += 1
-            return method(self, *arguments, **named)
-
-        return call
-
-    for name in ("barrier", "atomic_rmw", "atomic_cas", "dot", "gather", "histogram", "reshape", "trans"):
-        setattr(builder, f"create_{name}", wrapped(getattr(builder, f"create_{name}")))
-    return builder
 
 
 class Shadow:
@@ -160,7 +169,9 @@ class Shadow:
                 if found is not None:
                     self._report_lanes("read", "write", allocation, index, lanes, *found)
         self._conflicts(allocation, index, lanes, granules, "read", ("write",) if atomic else ("write", "atomic"))
-        self._mark("atomic read" if atomic else "read", granules)
+        stamp = self._mark("atomic read" if atomic else "read", granules)
+        if stamp is not None and not atomic:
+            self._open("read", index, lanes, granules, stamp)
 
     def write(self, allocation: Allocation, index: Array, lanes: Array | None, values: Array, view: Array) -> None:
         """Record a non-atomic store before it happens. Only elements whose value it changes count."""
@@ -182,18 +193,26 @@ class Shadow:
             if found is not None:
                 self._report_lanes("write", found[0], allocation, index, lanes, *found[1:])
         self._report_lost_updates(allocation, index, lanes, changed, view)
+        positions: Array | None
         if not changed.all():
             positions = np.argwhere(changed if lanes is None else lanes)
             positions = positions if lanes is None else positions[changed]
-            self._store(allocation, index[changed], granules[changed], positions)
+            index, granules, lanes = index[changed], granules[changed], changed if lanes is None else lanes
         else:
-            self._store(allocation, index, granules, None if lanes is None else np.argwhere(lanes))
-
-    def _store(self, allocation: Allocation, index: Array, granules: Array, positions: Array | None) -> None:
+            positions = None if lanes is None else np.argwhere(lanes)
         self._conflicts(
             allocation, index, None, granules, "write", ("write", "atomic", "read", "atomic read"), positions
         )
-        self._stamp_array("write")[granules] = self.tracker.stamp()
+        stamp = self.tracker.stamp()
+        self._stamp_array("write")[granules] = stamp
+        self._open("write", index, lanes, granules, stamp)
+
+    def _open(self, kind: str, index: Array, lanes: Array | None, granules: Array, stamp: np.int64) -> None:
+        """Note an access that has been stamped, for a release before the next barrier."""
+        if self.tracker.finds_lanes:
+            block = index.size if lanes is None else lanes.size
+            stamps = self._stamp_array(kind)
+            self.tracker.open_accesses.add(self.tracker.phase, index.size, block, stamps, granules, stamp)
 
     def _report_lanes(
         self, what: str, before: str, allocation: Allocation, index: Array, lanes: Array | None, which: int, site: Site
@@ -284,12 +303,15 @@ class Shadow:
             self._conflicts(allocation, index, lanes, granules, "atomic", ("write", "read"))
             self._mark("atomic", granules)
 
-    def _mark(self, kind: str, granules: Array) -> None:
-        """Stamp the granules that have no stamp of this kind: the first program is kept."""
+    def _mark(self, kind: str, granules: Array) -> np.int64 | None:
+        """Stamp the granules that have no stamp of this kind: the first program is kept. Return the stamp, if used."""
         stamps = self._stamp_array(kind)
         unwritten = stamps[granules] == 0
-        if unwritten.any():
-            stamps[granules[unwritten]] = self.tracker.stamp()
+        if not unwritten.any():
+            return None
+        stamp = self.tracker.stamp()
+        stamps[granules[unwritten]] = stamp
+        return stamp
 
     def _conflicts(
         self,
@@ -325,7 +347,7 @@ class Shadow:
                 variable=allocation.name,
                 index=element,
                 count=int(hit.sum()),
-                hint="Programs of a grid run concurrently: let one program write each element, or use tl.atomic_*.",
+                hint=self.tracker.hint(stamp),
             )
             return
 
