@@ -229,3 +229,36 @@ def test_undefined_lanes_stay_undefined() -> None:
     assert y.sum() == 80
     with pytest.raises(UninitializedRead, match="write of an undefined value to y_ptr"):
         of_undefined[1](x, y, 40, 41, N=N)
+
+
+@wt.jit
+def blend(x_ptr, out_ptr, MASK: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    low, high = tl.inline_asm_elementwise(
+        "{ .reg .b32 t; lop3.b32 t, $2, $3, $4, $5; mov.b32 {$0, $1}, t; }",
+        "=h,=h,r,n,n,n",
+        [tl.load(x_ptr + at), MASK, 0x64006400, 0xEA],
+        dtype=(tl.int16, tl.int16),
+        is_pure=True,
+        pack=1,
+    )
+    tl.store(out_ptr + 2 * at, low)
+    tl.store(out_ptr + 2 * at + 1, high)
+
+
+def test_constants() -> None:
+    x, out = torch.tensor([0x0012FFFF, 7], dtype=torch.int32), torch.empty(4, dtype=torch.int16)
+    assert blend[1].check(x, wt.out(out), 0x000F000F, 2) == []
+    assert out.tolist() == [0x640F, 0x6402, 0x6407, 0x6400]
+
+
+@wt.jit
+def not_a_constant(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.inline_asm_elementwise("add.s32 $0, $1, $2;", "=r,r,n", [at, at], dtype=tl.int32, is_pure=True, pack=1)
+    tl.store(out_ptr + at, x)
+
+
+def test_a_constant_of_several_values() -> None:
+    with pytest.raises(CompileError, match="the constraint 'n' needs a constant"):
+        not_a_constant[1](torch.zeros(2), torch.zeros(2, dtype=torch.int32), 2)

@@ -24,6 +24,7 @@ from warpwise.triton.compat import TensorHandle, numpy_dtype
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+_CONSTANTS = ("n", "i")
 _CTYPES = {"r": "unsigned", "f": "unsigned", "h": "unsigned short", "l": "unsigned long long",
            "d": "unsigned long long", "c": "unsigned char", "b": "unsigned char"}  # fmt: skip
 # The elements of a block are in no warp on the CPU, and the addresses are not those of the host.
@@ -53,7 +54,10 @@ def run(assembly: str, constraints: str, operands: list[TensorHandle], types: li
     dtypes = [kind.scalar for kind in types]
     widths = [pack // _elements_per_register(dtype, pack) for dtype in dtypes]
     inputs = np.concatenate(columns, axis=1) if columns else np.empty((groups, 0), dtype=np.uint64)
-    launcher = _launcher(assembly, constraints, sum(widths), inputs.shape[1])
+    names = _names(constraints, sum(widths), inputs.shape[1])
+    constants = {number: _constant(names[number], inputs[:, number - sum(widths)])
+                 for number in range(sum(widths), len(names)) if names[number] in _CONSTANTS}  # fmt: skip
+    launcher = _launcher(assembly, tuple(names), sum(widths), tuple(constants.items()))
     registers = np.zeros((groups, sum(widths) + inputs.shape[1]), dtype=np.uint64)
     registers[:, sum(widths) :] = inputs
     findings = launcher.check(torch.from_numpy(registers), groups, checks="none")
@@ -97,10 +101,30 @@ def _elements(registers: Array, dtype: tl.dtype, shape: tuple[int, ...], pack: i
     return TensorHandle(bits.astype(f"u{wanted.itemsize}").view(wanted).reshape(shape), dtype)
 
 
+def _names(constraints: str, outputs: int, inputs: int) -> list[str]:
+    """The constraints of the operands, without clobbers."""
+    names = [name for each in constraints.split(",") if (name := each.strip()) and not name.startswith("~")]
+    if len(names) != outputs + inputs or sum(name.startswith("=") for name in names) != outputs:
+        raise CompileError(
+            f"inline_asm_elementwise: constraints: expected {outputs} outputs and {inputs} inputs, "
+            f"one for each register of a group, got {constraints!r}"
+        )
+    return names
+
+
+def _constant(constraint: str, values: Array) -> str:
+    """The text of an operand that must be a constant."""
+    if values.size and (values != values[0]).any():
+        raise CompileError(
+            f"inline_asm_elementwise: the constraint {constraint!r} needs a constant, got a block of several values"
+        )
+    return hex(int(values[0])) if values.size else "0"
+
+
 @functools.lru_cache(maxsize=256)
-def _launcher(assembly: str, constraints: str, outputs: int, inputs: int) -> Launcher:
+def _launcher(assembly: str, names: tuple[str, ...], outputs: int, constants: tuple[tuple[int, str], ...]) -> Launcher:
     _check(assembly)
-    return load(_source(assembly, constraints, outputs, inputs))["inline_assembly"][1, 1]
+    return load(_source(assembly, names, outputs, dict(constants)))["inline_assembly"][1, 1]
 
 
 def _check(assembly: str) -> None:
@@ -115,18 +139,18 @@ def _check(assembly: str) -> None:
         raise UnsupportedFeature(f"inline PTX: {found[0]} depends on the thread that holds an element; run on a GPU")
 
 
-def _source(assembly: str, constraints: str, outputs: int, inputs: int) -> str:
-    """The statement as CUDA C++: ``registers`` holds the outputs and the inputs of each group."""
-    names = [name for each in constraints.split(",") if (name := each.strip()) and not name.startswith("~")]
-    if len(names) != outputs + inputs or sum(name.startswith("=") for name in names) != outputs:
-        raise CompileError(
-            f"inline_asm_elementwise: constraints: expected {outputs} outputs and {inputs} inputs, "
-            f"one for each register of a group, got {constraints!r}"
-        )
+def _source(assembly: str, names: tuple[str, ...], outputs: int, constants: dict[int, str]) -> str:
+    """The statement as CUDA C++: ``registers`` holds the outputs and the inputs of each group.
+
+    ``constants`` are the texts of the operands, by number, that are no registers of the statement.
+    """
     operands: list[str] = []
     before: list[str] = []
-    texts = [f"%{number}" for number in range(len(names))]
+    texts: list[str] = []
     for number, name in enumerate(names):
+        texts.append(constants.get(number, f"%{len(operands)}"))
+        if number in constants:
+            continue
         letter = name.lstrip("=&")
         if number >= outputs and letter.isdigit() and int(letter) < outputs:  # the register of an output
             texts[number] = f"%{letter}"
