@@ -128,3 +128,17 @@ def test_a_block_pointer_without_padding(padding: str, count: int) -> None:
 def test_the_level_of_checks(checks: Any, count: int) -> None:
     findings: list[Finding] = reduced[1].check(torch.ones(N), torch.zeros(1), N, "max", BLOCK, checks=checks)
     assert len(findings) == count
+
+
+@wt.jit
+def weighted(x_ptr, w_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    w = tl.load(w_ptr + at, mask=at < n)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, w * (x / tl.sum(x * x, axis=0)), mask=at < n)
+
+
+def test_the_load_that_a_reduction_spreads_is_named() -> None:
+    (finding,) = weighted[1].check(torch.ones(5), torch.ones(5), torch.zeros(5), 5, 8)
+    assert finding.other is not None
+    assert finding.other.text.startswith("x = tl.load")

@@ -26,7 +26,7 @@ _HINT = "Triton leaves these lanes undefined: give the load other=, or choose a 
 
 @dataclass(frozen=True)
 class UndefinedLanes:
-    """The undefined lanes of a handle, in the shape of its data, and the statement that loaded the first of them."""
+    """The undefined lanes of a handle, in the shape of its data, and the statement that loaded one of them."""
 
     lanes: Array
     site: Site
@@ -66,17 +66,21 @@ def _handles(arguments: Iterable[Any]) -> Iterator[Any]:
 
 
 def passed_on(handles: Iterable[Any], rule: Callable[[list[Array]], Array], result: Any) -> Any:
-    """Return ``result`` with the lanes that ``rule`` computes from the undefined lanes of each handle."""
+    """Return ``result`` with the lanes that ``rule`` computes from the undefined lanes of each handle.
+
+    The load that is named is that of the operand with most undefined lanes: a reduction spreads its lanes.
+    """
     operands = list(handles)
     found = [lanes_of(operand) for operand in operands]
-    first = next((each for each in found if each is not None), None)
-    if first is None:
+    undefined = [each for each in found if each is not None]
+    if not undefined:
         return result
+    most = max(undefined, key=lambda each: float(np.mean(each.lanes)))
     lanes = [
         np.zeros(np.shape(operand.data), dtype=bool) if each is None else each.lanes
         for operand, each in zip(operands, found, strict=True)
     ]
-    return mark(result, rule(lanes), first.site)
+    return mark(result, rule(lanes), most.site)
 
 
 def pass_on_elementwise(operands: Iterable[Any], result: Any) -> Any:
