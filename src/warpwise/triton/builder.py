@@ -17,6 +17,7 @@ from warpwise.cuda.errors import KernelAssertion, OutOfBounds, UnsupportedFeatur
 from warpwise.triton import inline_assembly, libdevice, numerics
 from warpwise.triton.atomics import read_modify_write
 from warpwise.triton.compat import InterpreterBuilder, TensorHandle, ir, numpy_dtype
+from warpwise.triton.directed_rounding import fused
 from warpwise.triton.findings import Recorder
 from warpwise.triton.memory import Memory
 from warpwise.triton.races import AccessTracker
@@ -137,9 +138,8 @@ class Builder(InterpreterBuilder):
         return TensorHandle(chosen.astype(numpy_dtype(rhs.dtype), copy=False), rhs.dtype.scalar)
 
     def create_fma(self, x: TensorHandle, y: TensorHandle, z: TensorHandle) -> TensorHandle:
-        # A float32 product is exact in float64, so only the sum is rounded twice.
         operands = values_of(x), values_of(y), values_of(z)
-        wide = operands[0].astype(np.float64) * operands[1].astype(np.float64) + operands[2]
+        wide = libdevice.fma(*operands) if operands[2].dtype == np.float64 else fused(*operands)
         return self._noted("fma", operands, handle_of(wide, z.dtype))
 
     def create_minnumf(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
