@@ -142,3 +142,18 @@ def test_the_load_that_a_reduction_spreads_is_named() -> None:
     (finding,) = weighted[1].check(torch.ones(5), torch.ones(5), torch.zeros(5), 5, 8)
     assert finding.other is not None
     assert finding.other.text.startswith("x = tl.load")
+
+
+@wt.jit
+def product(a_ptr, b_ptr, out_ptr, M, K, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    a = tl.load(a_ptr + at[:, None] * BLOCK + at[None, :], mask=at[:, None] < M)
+    b = tl.load(b_ptr + at[:, None] * BLOCK + at[None, :], mask=at[:, None] < K)
+    tl.store(out_ptr + at[:, None] * BLOCK + at[None, :], tl.dot(a, b), mask=at[:, None] < M)
+
+
+@pytest.mark.parametrize("n", [(1, 1), (1, 15), (15, 15)])
+def test_the_operand_of_a_product_that_makes_all_rows_undefined_is_named(n: tuple[int, int]) -> None:
+    (finding,) = product[1].check(torch.ones(16, 16), torch.ones(16, 16), torch.zeros(16, 16), *n, 16)
+    assert finding.other is not None
+    assert finding.other.text.startswith("b = tl.load")

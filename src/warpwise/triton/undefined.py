@@ -68,19 +68,23 @@ def _handles(arguments: Iterable[Any]) -> Iterator[Any]:
 def passed_on(handles: Iterable[Any], rule: Callable[[list[Array]], Array], result: Any) -> Any:
     """Return ``result`` with the lanes that ``rule`` computes from the undefined lanes of each handle.
 
-    The load that is named is that of the operand with most undefined lanes: a reduction spreads its lanes.
+    The load that is named is that of the operand that alone makes most lanes undefined.
     """
     operands = list(handles)
     found = [lanes_of(operand) for operand in operands]
     undefined = [each for each in found if each is not None]
     if not undefined:
         return result
-    most = max(undefined, key=lambda each: float(np.mean(each.lanes)))
-    lanes = [
-        np.zeros(np.shape(operand.data), dtype=bool) if each is None else each.lanes
-        for operand, each in zip(operands, found, strict=True)
-    ]
-    return mark(result, rule(lanes), most.site)
+    none = [np.zeros(np.shape(operand.data), dtype=bool) for operand in operands]
+
+    def result_of(chosen: Iterable[UndefinedLanes]) -> Array:
+        kept = {id(each): each.lanes for each in chosen}
+        return rule([kept.get(id(each), empty) for each, empty in zip(found, none, strict=True)])
+
+    most = undefined[0]
+    if any(each.site != most.site for each in undefined):
+        most = max(undefined, key=lambda each: float(np.mean(result_of([each]))))
+    return mark(result, result_of(undefined), most.site)
 
 
 def pass_on_elementwise(operands: Iterable[Any], result: Any) -> Any:
