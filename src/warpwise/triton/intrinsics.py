@@ -93,6 +93,17 @@ class Intrinsics:
             )
         return bool(self.defined_item(value)) if isinstance(value, tl.tensor) else value
 
+    def assertion(self, condition: Any, message: Callable[[], Any]) -> None:
+        """``assert condition, message``: ``tl.device_assert``, which tests each element of a block."""
+        if isinstance(condition, tl.tensor):
+            failed = not bool(values_of(condition.handle).all())
+            condition = self._condition(condition)
+        else:
+            failed = not condition
+            condition = self.semantic.to_tensor(bool(condition))
+        if failed:
+            self.semantic.device_assert(condition, str(getattr(message(), "value", message())), None)
+
     def defined_item(self, block: tl.tensor) -> Any:
         """Return the value of a scalar that decides which statements run; report one that is undefined."""
         builder = self.semantic.builder

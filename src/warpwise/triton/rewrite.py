@@ -2,8 +2,9 @@
 
 Triton's compiler gives some constructs another meaning than Python: ``x = 0`` makes a tensor; ``and``, ``or`` and
 ``not`` are elementwise on tensors; ``max`` and ``min`` accept tensors; a loop variable of ``range`` is an int32 tensor;
-the condition of an ``if`` or ``while`` must be a scalar. The rewritten body calls ``Intrinsics`` for these, for a value
-that a statement discards, and in each loop iteration to check the timeout and, in ``while``, to let other programs run.
+the condition of an ``if`` or ``while`` must be a scalar; ``assert`` is ``tl.device_assert``. The rewritten body calls
+``Intrinsics`` for these, for a value that a statement discards, and in each loop iteration to check the timeout and, in
+``while``, to let other programs run.
 """
 
 from __future__ import annotations
@@ -91,6 +92,12 @@ class _CompilerSemantics(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id in ("max", "min") and node.func.id not in self.shadowed:
             node.func = _at_location(_intrinsic(node.func.id), node.func)
         return node
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        text = node.msg or ast.Constant(value=ast.unparse(node.test))
+        self.generic_visit(node)
+        message = node.msg or text
+        return _at_location(ast.Expr(value=_call("assertion", node.test, _thunk(message))), node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
         self.generic_visit(node)
