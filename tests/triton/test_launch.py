@@ -188,3 +188,16 @@ def test_same_kernel_on_cpu_and_gpu() -> None:
     assert torch.equal(out, on_gpu.cpu())
     tuned[lambda meta: (wt.cdiv(1000, meta["BLOCK"]),)](x.cuda(), wt.out(on_gpu), 1000, 3.0)
     assert torch.equal(on_gpu.cpu(), x * 3.0)
+
+
+@wt.jit
+def fill(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), 1.0)
+
+
+def test_launch_options_of_amd() -> None:
+    x = torch.zeros(8)
+    fill[1](x, 8, waves_per_eu=2, matrix_instr_nonkdim=16, kpack=1, num_stages=1)
+    assert x.tolist() == 8 * [1]
+    with pytest.raises(ArgumentError, match="'waves_per_eu' is neither a parameter nor"):
+        fill.compile_for(torch.empty(8, device="meta"), 8, waves_per_eu=2)

@@ -17,8 +17,8 @@ from warpwise.triton.compat import (
     TensorHandle,
     TensorWrapper,
     TritonSemantic,
+    interpreted_options,
     is_descriptor,
-    launch_options,
     mangle_type,
     tl_dtype,
 )
@@ -54,11 +54,17 @@ def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield value.base
 
 
-def bind(function: JITFunction, args: tuple[Any, ...], meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return {parameter name: argument} with defaults; raise ``ArgumentError`` for a missing or unknown argument."""
+def bind(
+    function: JITFunction, args: tuple[Any, ...], meta: Mapping[str, Any], options: frozenset[str] | None = None
+) -> dict[str, Any]:
+    """Return {parameter name: argument} with defaults; raise ``ArgumentError`` for a missing or unknown argument.
+
+    ``options`` are the names in ``meta`` that may be no parameters: by default all launch options.
+    """
+    options = interpreted_options() if options is None else options
     names = set(function.arg_names)
     known = {name: value for name, value in meta.items() if name in names}
-    unknown = [name for name in meta if name not in names and name not in launch_options()]
+    unknown = [name for name in meta if name not in names and name not in options]
     if unknown:
         raise ArgumentError(
             f"{function.__name__}: {unknown[0]!r} is neither a parameter nor a Triton launch option; "

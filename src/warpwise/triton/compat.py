@@ -49,6 +49,7 @@ __all__ = [
     "bound_builtins",
     "direct_launcher",
     "distinct_by_file",
+    "interpreted_options",
     "ir",
     "is_descriptor",
     "is_gluon",
@@ -212,6 +213,16 @@ def launch_options() -> frozenset[str]:
     from triton.backends.nvidia.compiler import CUDAOptions
 
     return frozenset(CUDAOptions.__dataclass_fields__)
+
+
+@functools.cache
+def interpreted_options() -> frozenset[str]:
+    """Return the names of the launch options of NVIDIA's and AMD's backends: the results do not depend on them."""
+    try:
+        from triton.backends.amd.compiler import HIPOptions
+    except ImportError:
+        return launch_options()
+    return launch_options() | frozenset(HIPOptions.__dataclass_fields__)
 
 
 def numpy_dtype(dtype: tl.dtype) -> np.dtype[Any]:

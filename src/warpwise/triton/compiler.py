@@ -158,7 +158,7 @@ def _specialised(
     function: JITFunction, args: tuple[Any, ...], meta: Mapping[str, Any], target: str
 ) -> tuple[ASTSource, dict[str, Any]]:
     """Return the source, specialised as a launch does it, and the launch options."""
-    bind(function, args, meta)
+    bind(function, args, meta, launch_options())
     options = {
         name: value for name, value in meta.items() if name in launch_options() and name not in function.arg_names
     }
