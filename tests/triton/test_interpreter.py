@@ -231,6 +231,19 @@ def test_a_function_of_a_copy_of_libdevice() -> None:
 
 
 @wt.jit
+def methods(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at)
+    tl.store(out_ptr + at, x.exp().log2().floor() + x.sqrt().ceil() + x.abs().sum())
+
+
+def test_functions_that_are_methods_of_a_tensor() -> None:
+    x, out = torch.rand(8) + 1, torch.empty(8)
+    methods[1](x, wt.out(out), 8)
+    torch.testing.assert_close(out, x.exp().log2().floor() + x.sqrt().ceil() + x.sum())
+
+
+@wt.jit
 def rounded(x_ptr, out_ptr, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(out_ptr + at, libdevice.llrint(tl.load(x_ptr + at).to(tl.float32)))

@@ -245,8 +245,14 @@ _numpy_dtypes: dict[str, np.dtype[Any]] = {}  # by the name of the Triton type
 
 def _builtins_of(owner: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
     for name, member in list(vars(owner).items()):
-        if callable(member) and tl.core.is_builtin(member):
+        if callable(member) and (tl.core.is_builtin(member) or _takes_semantic(owner, member)):
             yield name, member
+
+
+def _takes_semantic(owner: Any, member: Callable[..., Any]) -> bool:
+    """Return True for a method such as ``tl.tensor.exp``, which Triton does not mark as built-in."""
+    method = isinstance(owner, type) and inspect.isfunction(member)
+    return method and "_semantic" in inspect.signature(member).parameters
 
 
 def _with_semantic(member: Callable[..., Any], semantic: TritonSemantic) -> Callable[..., Any]:
