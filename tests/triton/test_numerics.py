@@ -106,6 +106,15 @@ def test_float_to_integer_cast_saturates() -> None:
     assert out.tolist() == [2**31 - 1, -(2**31), 0, 2]
 
 
+@pytest.mark.parametrize(
+    "target, expected", [(torch.int8, [44, -44, 0, 2, -1]), (torch.uint8, [44, 0, 0, 2, 255])], ids=str
+)
+def test_a_cast_to_8_bits_keeps_the_low_byte_of_16(target: torch.dtype, expected: list[int]) -> None:
+    x, out = torch.tensor([300, -300, float("nan"), 2.9, 1e9, 0, 0, 0]), torch.empty(8, dtype=target)
+    casts[1](x, wt.out(out), 8)
+    assert out[:5].tolist() == expected
+
+
 @wt.jit
 def maxima(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)

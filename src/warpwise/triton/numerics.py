@@ -75,7 +75,12 @@ def encode(values: Array, name: str, toward_zero: bool = False) -> Array:
 
 
 def to_integer(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Convert float to integer as PTX ``cvt.rzi`` does: truncate, saturate, NaN to 0."""
+    """Convert float to integer as PTX ``cvt.rzi`` does: truncate, saturate, NaN to 0.
+
+    Triton converts to 16 bits, saturated, and keeps the low byte, if ``dtype`` has 8 bits.
+    """
+    if dtype.itemsize == 1:
+        return to_integer(values, np.dtype(f"{dtype.kind}2")).astype(dtype)
     limits = LIMITS[dtype]
     wide = np.trunc(values.astype(np.float64))
     inside = (wide >= float(limits.min)) & (wide < float(limits.max) + (0 if dtype.itemsize == 8 else 1))
