@@ -24,6 +24,14 @@ def exchange(x_ptr, y_ptr, out_ptr, HOW: tl.constexpr, BLOCK: tl.constexpr):
         tl.store(y_ptr + at, tl.load(x_ptr + at))
         total = tl.sum(tl.load(x_ptr + at), axis=0)
         tl.store(out_ptr + at, tl.load(y_ptr + BLOCK - 1 - at) + total)
+    elif HOW == "atomic":
+        tl.store(y_ptr + at, tl.load(x_ptr + at))
+        count = tl.atomic_add(y_ptr + BLOCK, 1.0)
+        tl.store(out_ptr + at, tl.load(y_ptr + BLOCK - 1 - at) + count)
+    elif HOW == "atomic without result":
+        tl.store(y_ptr + at, tl.load(x_ptr + at))
+        tl.atomic_add(y_ptr + BLOCK, 1.0)
+        tl.store(out_ptr + at, tl.load(y_ptr + BLOCK - 1 - at))
     elif HOW == "same lane":
         tl.store(y_ptr + at, tl.load(x_ptr + at))
         tl.store(out_ptr + at, tl.load(y_ptr + at))
@@ -57,6 +65,8 @@ def exchange(x_ptr, y_ptr, out_ptr, HOW: tl.constexpr, BLOCK: tl.constexpr):
         ("read after write", "read of y_ptr[63], which another lane of the program writes"),
         ("barrier", ""),
         ("reduction", ""),
+        ("atomic", ""),
+        ("atomic without result", "read of y_ptr[63], which another lane of the program writes"),
         ("same lane", ""),
         ("same lane, masked", ""),
         ("write after read", "write of x_ptr[1], which another lane of the program reads"),

@@ -78,6 +78,8 @@ def add_under_a_lock(x_ptr, lock_ptr, HOW: tl.constexpr, BLOCK: tl.constexpr):
         tl.debug_barrier()
     if HOW == "reduction":
         tl.store(x_ptr + BLOCK, tl.sum(x, axis=0))
+    if HOW == "two atomics":
+        tl.atomic_xchg(lock_ptr + 1, 1)
     if HOW == "result used":
         tl.device_assert(tl.atomic_xchg(lock_ptr, 0) == 1)
     elif HOW == "compare and swap":
@@ -86,12 +88,15 @@ def add_under_a_lock(x_ptr, lock_ptr, HOW: tl.constexpr, BLOCK: tl.constexpr):
         tl.atomic_xchg(lock_ptr, 0)
 
 
+HOW = ("no barrier", "two atomics", "barrier", "reduction", "one lane", "result used", "compare and swap")
+
+
 @pytest.mark.parametrize("num_warps", [1, 4])
-@pytest.mark.parametrize("how", ["no barrier", "barrier", "reduction", "one lane", "result used", "compare and swap"])
+@pytest.mark.parametrize("how", HOW)
 def test_one_thread_unlocks_without_waiting_for_the_others(how: str, num_warps: int) -> None:
-    x, lock = torch.zeros(513), torch.zeros(1, dtype=torch.int32)
+    x, lock = torch.zeros(513), torch.zeros(2, dtype=torch.int32)
     findings = add_under_a_lock[4].check(x, lock, how, 512, num_warps=num_warps)
-    assert {finding.kind for finding in findings} == ({DataRace} if how == "no barrier" and num_warps > 1 else set())
+    assert {finding.kind for finding in findings} == ({DataRace} if how in HOW[:2] and num_warps > 1 else set())
     assert all("put tl.debug_barrier() before it" in finding.hint for finding in findings)
     assert x[:512].tolist() == ([4.0] + 511 * [0.0] if how == "one lane" else 512 * [4.0])
 

@@ -64,7 +64,7 @@ class Builder(InterpreterBuilder):
         self.special: SpecialValues | None = None  # set if the launch looks for NaN
         self.grid_dim = self.grid_idx = (0, 0, 0)
         self.num_warps = 4
-        self.latest_release: TensorHandle | None = None  # the result of the latest scalar atomic that releases
+        self.latest_scalar_atomic: tuple[TensorHandle | None, bool] = (None, False)  # its result; if it releases
         self.finds_undefined = False
 
     def __getattr__(self, name: str) -> Any:
@@ -381,7 +381,7 @@ class Builder(InterpreterBuilder):
         old = read_modify_write(self.memory, name, ptr.data, bits, expected, mask, dtype)
         self._record_ordering(sem, scope)
         result = TensorHandle(old, dtype)
-        self.latest_release = result if name != "CAS" and old.size == 1 and sem in _RELEASES else None
+        self.latest_scalar_atomic = (result if name != "CAS" and old.size == 1 else None, sem in _RELEASES)
         return result
 
     def _record_ordering(self, sem: Any, scope: Any) -> None:

@@ -41,9 +41,9 @@ class Intrinsics:
     def discard(self, value: Any) -> None:
         """Called with the value of a statement that is a call."""
         builder = self.semantic.builder
-        handle = value.handle if isinstance(value, tl.tensor) else None
-        if handle is not None and handle is builder.latest_release:
-            builder.tracker.release_by_one_thread()
+        handle, releases = builder.latest_scalar_atomic
+        if handle is not None and isinstance(value, tl.tensor) and value.handle is handle:
+            builder.tracker.discard_atomic(releases)
 
     def is_language_function(self, value: Any) -> bool:
         return bind_semantic(value, self.semantic) is not None

@@ -92,14 +92,17 @@ class AccessTracker:
         self.releases[number] += releases
         self.acquired[number] |= acquires
 
-    def release_by_one_thread(self) -> None:
-        """Count the accesses since the last barrier as later than the latest release: a scalar atomic executed it."""
-        if ATOMICS_WAIT_FOR_ALL_THREADS or not self.finds_lanes:
+    def discard_atomic(self, releases: bool) -> None:
+        """The result of the latest scalar atomic is not used, so that it has synchronised no threads.
+
+        The accesses since the last barrier count as later than its release.
+        """
+        if ATOMICS_WAIT_FOR_ALL_THREADS:
             return
-        atomic = self.recorder.sources.site()
-        for stamps, granules, stamp in self.open_accesses.take(self.phase - 1):
-            held = stamps[granules]
-            stamps[granules] = np.where(held == stamp, self._stamp(self.site_of(int(stamp)), atomic), held)
+        self.phase -= 1  # the atomic has begun it
+        if releases and self.finds_lanes:
+            atomic = self.recorder.sources.site()
+            self.open_accesses.restamp(self.phase, lambda stamp: self._stamp(self.site_of(int(stamp)), atomic))
 
     def unordered(self, stamps: Array) -> Array:
         """Return a mask of the stamps of other programs that no atomic may have ordered before the current one."""

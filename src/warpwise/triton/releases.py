@@ -36,11 +36,14 @@ class OpenAccesses:
         if lanes > max(1, block // self._threads):
             self._entries.append((stamps, granules, stamp))
 
-    def take(self, phase: int) -> list[tuple[Array, Array, np.int64]]:
-        """Return the accesses of ``phase`` and forget them."""
-        found = self._entries if phase == self._phase else []
-        self._entries = []
-        return found
+    def restamp(self, phase: int, new: Callable[[np.int64], np.int64]) -> None:
+        """Replace the stamp of each access of ``phase``, where no later access has replaced it."""
+        if phase != self._phase:
+            return
+        for number, (stamps, granules, stamp) in enumerate(self._entries):
+            held = stamps[granules]
+            stamps[granules] = np.where(held == stamp, new(stamp), held)
+            self._entries[number] = stamps, granules, new(stamp)
 
 
 def synchronising(builder: type) -> type:
