@@ -198,16 +198,22 @@ class Memory:
         position = f"{allocation.name}[{index}]" + (f" + {byte % size} bytes" if byte % size else "")
         which = "before its start" if byte < 0 else f"{index - elements + 1} past its last element"
         layout = "" if allocation.tensor.is_contiguous() else f", strides {allocation.tensor.stride()}"
+        count = f"{elements} element{'' if elements == 1 else 's'}"
+        start = allocation.tensor.storage_offset() * size
+        if 0 <= start + byte <= allocation.tensor.untyped_storage().nbytes() - itemsize:
+            hint = f"{allocation.name} is a view, and its storage has this element. May the kernel access all of it?"
+        else:
+            hint = "" if byte < 0 else "Is a mask missing, or is its bound wrong?"
         self.recorder.add(
             OutOfBounds,
-            f"{what} of {position}, {which}: {allocation.name} has {elements} elements, shape {shape}{layout}",
+            f"{what} of {position}, {which}: {allocation.name} has {count}, shape {shape}{layout}",
             what,
             lane,
             variable=allocation.name,
             index=index,
             size=elements,
             count=int(lanes.sum()),
-            hint="" if byte < 0 else "Is a mask missing, or is its bound wrong?",
+            hint=hint,
         )
 
     def _report_misaligned(self, allocation: Allocation, offset: Array, lanes: Array, itemsize: int, what: str) -> None:
