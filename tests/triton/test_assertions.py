@@ -25,3 +25,16 @@ def test_an_assert_tests_each_element_and_the_kernel_continues() -> None:
     assert findings[0].access.thread == (1, 0, 0)
     assert x.tolist() == [1, 1]
     assert asserting_of_a_block[1].check(torch.zeros(4), 4, 4) == []
+
+
+@wt.jit
+def assuming(x_ptr, n, BLOCK: tl.constexpr):
+    tl.assume(n > 0)
+    at = tl.arange(0, BLOCK)
+    tl.store(x_ptr + at, 1.0, mask=at < n)
+
+
+def test_a_false_assumption_is_found() -> None:
+    assert assuming[1].check(torch.zeros(4), 4, 4) == []
+    (finding,) = assuming[1].check(torch.zeros(4), 0, 4)
+    assert finding.message == "program (0, 0, 0): tl.assume failed: the condition is false"

@@ -253,19 +253,19 @@ class Builder(InterpreterBuilder):
 
     # Assertions.
 
-    def create_assert(self, condition: TensorHandle, message: str) -> None:
+    def create_assert(self, condition: TensorHandle, message: str, what: str = "device_assert") -> None:
         failed = ~np.asarray(condition.data, dtype=bool)
         if failed.any():
             self.recorder.add(
                 KernelAssertion,
-                f"device_assert failed: {message}",
-                "device_assert",
+                f"{what} failed: {message}",
+                what,
                 np.argwhere(failed)[0],
                 count=int(failed.sum()),
             )
 
     def create_assume(self, condition: TensorHandle) -> None:
-        self.create_assert(condition, "the condition of tl.assume is false")
+        self.create_assert(condition, "the condition is false", "tl.assume")
 
     # Memory.
 
