@@ -15,6 +15,7 @@ import numpy as np
 
 from warpwise.cuda.errors import DataRace, UninitializedRead
 from warpwise.triton.compat import ATOMICS_WAIT_FOR_ALL_THREADS
+from warpwise.triton.equal_stores import EqualStores
 from warpwise.triton.findings import Recorder, Site
 from warpwise.triton.lane_order import LaneOrder
 from warpwise.triton.releases import OpenAccesses
@@ -125,6 +126,7 @@ class Shadow:
         self._granules = granules
         self._stamps: dict[str, Array] = {}
         self._lane_order = LaneOrder(granules)
+        self._equal_stores = EqualStores(granules)
         self._loads: deque[tuple[int, Array]] = deque(maxlen=4)  # the latest: program and elements
 
     def _stamp_array(self, kind: str) -> Array:
@@ -187,6 +189,10 @@ class Shadow:
             return
         bits = np.dtype(f"u{view.itemsize}")
         changed = view[index].view(bits) != np.ascontiguousarray(values).view(bits)
+        if not changed.all() and "write" in self._stamps:
+            equal = granules[~changed]
+            stamps = self._stamps["write"][equal]
+            self._equal_stores.add(equal, stamps, stamps & _PROGRAM_MASK, self.tracker.program + 1)
         if not changed.any():
             return
         if self.tracker.finds_lanes:
@@ -331,6 +337,8 @@ class Shadow:
                 continue
             stamps = self._stamps[kind][granules]
             racing = self.tracker.unordered(stamps)
+            if what == "read" and kind == "write":
+                racing &= np.logical_not(self._equal_stores.repeated(granules, stamps, self.tracker.program + 1))
             if not racing.any():
                 continue
             hit = racing.reshape(index.size, -1).any(axis=1)
