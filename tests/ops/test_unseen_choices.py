@@ -10,7 +10,7 @@ from warpwise import operation, ops
 from warpwise.operation import assume_sm_count, cdiv
 from warpwise.ops._columns import geometry
 from warpwise.ops._packs import PACK_BLOCK, pack_blocks
-from warpwise.ops.reduce_sum.column_geometry import adjacent_geometry, column_geometry
+from warpwise.ops.reduce_sum.column_geometry import column_geometry, word_geometry
 from warpwise.ops.reduce_sum.rungs import batch_of, sharing_blocks, threads_of
 from warpwise.ops.rgb_to_grayscale.rungs import pack_bytes
 from warpwise.ops.softmax._columns import cluster_geometry
@@ -306,7 +306,7 @@ def test_long_columns_are_read_in_words_by_two_blocks_for_each_sm(rows, columns,
         x = matrix(rows, columns, torch.float32 if itemsize == 4 else torch.bfloat16)
         assert default("reduce_sum", x, 0) == rung
     if rung.startswith("k12"):
-        shape = adjacent_geometry(columns, columns * itemsize, rows, itemsize, SMS)
+        shape = word_geometry(columns, columns * itemsize, rows, itemsize, SMS)
         assert SMS <= cdiv(columns * itemsize, shape.bytes * shape.width) <= 2 * SMS
         assert 128 <= shape.width * shape.height <= 256
 

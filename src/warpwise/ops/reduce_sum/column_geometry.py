@@ -23,28 +23,32 @@ LONG_THREADS = 512
 LONG_WIDTH = 32  # columns of such a tile of 2-byte elements, if it is one batch
 SHORT_WIDTH = 32  # columns of a block of short columns that are too few for tiles
 EVEN_VALUES = 32  # elements in flight of a thread of an even block of EVEN_THREADS
-LARGE_EVEN = 72 << 20  # bytes, from which on columns of 129 and more 4-byte elements have even blocks
+MIN_EVEN = 257  # 4-byte elements of a column in even blocks, at least
+MIN_EVEN_LARGE, MIN_EVEN_LARGE_BYTES = 129, 72 << 20  # the same, and the bytes of a matrix from which on
 EVEN_THREADS = 512  # threads of an even block: of 2-byte elements, and of up to 512 columns
 WIDE_THREADS = 1024  # threads of an even block of more columns
 PIECE = 8  # the columns of an even block are a multiple of it: whole sectors of 4-byte elements
 EVEN_USE = 0.9  # minimum fraction of the even blocks that have columns
 EVEN_NARROW, MOST_EVEN_NARROW = 96, 768  # elements of columns of 2-byte elements in even blocks: more, and at most
 MOST_EVEN_NARROW_BYTES = 200 << 20
-SHORT_WORD, LONG_WORD = 16, 8  # bytes of adjacent columns of a thread of k12: of short columns, and of long ones
-MOST_SHORT = 32  # elements of a short column of k12, at most
-WORDS_IN_FLIGHT = (2, 4, 8, 16)  # of a thread of k12
-WORD_BLOCKS = 2  # blocks for each SM that sum long columns in k12
-SECTOR = 32  # the words of a row that a block of k12 reads are a multiple of these bytes, or of LINE
-FEWEST_WORDS = 8  # of such a row
-LEAST_WORDY, LEAST_WORDY_NARROW = 129, 97  # elements of long columns of k12, at least: of 4 bytes, of 2 bytes
-LEAST_WORDY_LARGE, LARGE_WORDY = 64, 24 << 20  # the same of 4 bytes in matrices of so many bytes
-LONG = 5000  # elements of a column from which on k10 is faster than blocks that are distributed unevenly
-LARGE_LONG = 64 << 20  # bytes of a matrix of such columns of 4-byte elements
-FILL_LONG = 1.5  # blocks for each SM, at least, that sum such columns in k12
+SHORT_WORD, LONG_WORD = 16, 8  # bytes of a word, which a thread of k12 loads at once: of short and of long columns
+MAX_SHORT = 32  # elements of a short column, at most
+WORDS_IN_FLIGHT = (2, 4, 8, 16)  # loads in flight of a thread of k12
+BLOCKS_PER_SM = 2  # blocks of k12 for long columns
+SECTOR = 32  # bytes: a block of k12 reads a multiple of SECTOR or LINE bytes of a row of the matrix
+MIN_WIDTH = 8  # words of a row that such a block reads, at least
+MIN_LONG, MIN_LONG_NARROW = 129, 97  # elements of a long column of k12, at least: of 4 bytes, of 2 bytes
+MIN_LONG_LARGE, MIN_LONG_LARGE_BYTES = 64, 24 << 20  # the same of 4 bytes, and the bytes of a matrix from which on
+VERY_LONG = 5000  # elements of a column from which on k10 is faster than an uneven number of blocks per SM
+VERY_LONG_BYTES = 64 << 20  # bytes of a matrix of very long columns of 4-byte elements, at least, for k10
+MIN_VERY_LONG_BLOCKS = 1.5  # blocks for each SM, at least, that sum very long columns in k12
 
 
-class Adjacent(NamedTuple):
-    """A block of k12: ``width`` words of ``bytes`` by ``height`` lines of threads, with ``values`` loads in flight."""
+class WordBlock(NamedTuple):
+    """A block of k12: ``width`` x ``height`` threads, each with ``values`` loads of ``bytes`` in flight.
+
+    ``width`` threads read adjacent words of a row, and ``height`` threads share a column.
+    """
 
     bytes: int
     width: int
@@ -53,12 +57,13 @@ class Adjacent(NamedTuple):
 
 
 def column_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometry:
-    """Large inputs: one block for each SM whose columns are pieces of at least 128 bytes of a row, else one wave.
+    """The blocks of k08: the first of these cases that applies.
 
-    The wave has blocks of 256 threads, which share the bandwidth until the end: 3 of the 6 resident blocks per SM for
-    4-byte elements; for 2-byte elements, of which half as many bytes are in flight, all 6. A block reads up to 1 KB of
-    neighbouring columns, and all blocks read as many. Short columns have one part: a tile of 64 columns, or more if one
-    batch of 32 loads of a thread holds them.
+    Even blocks (``even_geometry``), or tiles of short columns (``is_tiled``). Matrices of less than 64 columns or 4 MB:
+    parts that are one batch (``_one_batch``) for more than 64 columns of more than 1024 elements, else the geometry of
+    ``_columns.py``. Columns of up to 256 4-byte elements that are too few for tiles: blocks of 32 columns. Others: one
+    wave of blocks of 256 threads, for up to 256 columns of 4-byte or 128 of 2-byte elements. It has 3 of the 6 resident
+    blocks per SM for 4-byte elements; for 2-byte elements, of which half as many bytes are in flight, all 6.
     """
     if even := even_geometry(count, length, itemsize, sms):
         return even
@@ -79,7 +84,10 @@ def column_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometr
 
 
 def even_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometry | None:
-    """One block for each SM, or two for 2-byte elements, whose loads in flight fill it; None for other columns.
+    """One block for each SM, or two for 2-byte elements, each for the same number of columns; None for other matrices.
+
+    The columns have more than 256 4-byte elements (more than 128 from 72 MB on), or 97 to 768 2-byte elements. If a
+    block has too few threads for its columns, there are twice as many blocks, or three times as many.
 
     Three to six blocks for each SM, which holds six, are distributed unevenly: 513 x 89052 in float32 takes 57.4 µs in
     348 blocks of 256 columns, 45.2 in 131 of 680.
@@ -92,17 +100,17 @@ def even_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometry 
         return None
     if itemsize >= 4:
         threads, values = (EVEN_THREADS, EVEN_VALUES) if width <= EVEN_THREADS else (threads, VALUES)
-        least = LEAST_WORDY if nbytes >= LARGE_EVEN else TILED + 1
+        least = MIN_EVEN_LARGE if nbytes >= MIN_EVEN_LARGE_BYTES else MIN_EVEN
         return Geometry(threads, values, width, 1, length) if length >= least else None
     narrow = EVEN_NARROW < length <= MOST_EVEN_NARROW and nbytes <= MOST_EVEN_NARROW_BYTES
     return Geometry(threads, VALUES, width, 1, length) if narrow else None
 
 
 def is_tiled(count: int, length: int, itemsize: int, sms: int) -> bool:
-    """True for short columns that are a tile of 64 columns, or more, for each SM, in matrices of 4 MB and more.
+    """True for columns of up to 256 elements (2-byte: 320), at least 64 for each SM, in matrices of 4 MB and more.
 
     86 x 106362 in float32 takes 11.1 µs in tiles of 64 columns, 14.4 in blocks of 256; 75 x 120419 in bfloat16 7.0 µs,
-    22.6 by k10. Columns of one line of threads have tiles in smaller matrices too.
+    22.6 by k10. Columns of up to 32 elements, at least 256 for each SM, have tiles in smaller matrices too.
     """
     if cdiv(count, TILE_WIDTHS[-1]) < sms or length > (TILED if itemsize >= 4 else TILED_NARROW):
         return False
@@ -137,37 +145,37 @@ def _one_batch(count: int, length: int) -> Geometry:
     return Geometry(THREADS, VALUES, width, cdiv(length, share), share)
 
 
-def adjacent_geometry(count: int, apart: int, length: int, itemsize: int, sms: int) -> Adjacent:
-    """Words of 16 bytes for short columns, a block for each 256; else words of 8 bytes, two blocks for each SM.
+def word_geometry(count: int, stride: int, length: int, itemsize: int, sms: int) -> WordBlock:
+    """The blocks of k12: 256 words of 16 bytes for short columns; else words of 8 bytes, two blocks for each SM.
 
-    ``apart`` is the distance of the elements of a column in bytes. The blocks of long columns read whole lines of 128
-    bytes of 4-byte elements, whole sectors of 2-byte elements.
+    ``stride`` is that between the elements of a column, in bytes. A block of long columns reads a multiple of 128 bytes
+    of a row of 4-byte elements, of 32 bytes of 2-byte elements. If two blocks for each SM have too few threads, there
+    are four, or six.
     """
-    if length <= MOST_SHORT and apart % SHORT_WORD == 0:
-        return Adjacent(SHORT_WORD, THREADS, 1, next((each for each in WORDS_IN_FLIGHT[:-1] if length <= each), 8))
+    if length <= MAX_SHORT and stride % SHORT_WORD == 0:
+        return WordBlock(SHORT_WORD, THREADS, 1, next((each for each in WORDS_IN_FLIGHT[:-1] if length <= each), 8))
     words = cdiv(count * itemsize, LONG_WORD)
-    blocks = WORD_BLOCKS * sms * cdiv(words, WORD_BLOCKS * sms * THREADS)
+    blocks = BLOCKS_PER_SM * sms * cdiv(words, BLOCKS_PER_SM * sms * THREADS)
     piece = (LINE if itemsize >= 4 else SECTOR) // LONG_WORD
-    width = max(FEWEST_WORDS, piece * cdiv(words, piece * blocks))
+    width = max(MIN_WIDTH, piece * cdiv(words, piece * blocks))
     values = WORDS_IN_FLIGHT[-1]
-    return Adjacent(LONG_WORD, width, max(1, min(THREADS // width, cdiv(length, values))), values)
+    return WordBlock(LONG_WORD, width, max(1, min(THREADS // width, cdiv(length, values))), values)
 
 
-def are_even_words(count: int, apart: int, length: int, itemsize: int, sms: int) -> bool:
-    """True for large matrices whose columns are 8-byte words, enough for a block of k12 on each SM but at most for two.
+def words_fill_sms(count: int, stride: int, length: int, itemsize: int, sms: int) -> bool:
+    """True if k12 has one or two blocks for each SM, for long columns in matrices of 4 MB and more.
 
-    600 x 40000 in float32 takes 24.0 µs in two blocks of words on each SM, 26.6 in one block of k08. Columns of 5000
-    and more elements have at least 1.5 blocks for each SM: 20000 x 4400 in bfloat16 takes 54.7 µs in 138 blocks, 44.3
-    by k10.
+    600 x 40000 in float32 takes 23.7 µs in two blocks of k12 on each SM, 26.6 in one block of k08. Columns of 5000 and
+    more elements need 1.5 blocks for each SM: 20000 x 4400 in bfloat16 takes 54.7 µs in 138 blocks, 44.3 by k10.
     """
     nbytes, words = count * length * itemsize, cdiv(count * itemsize, LONG_WORD)
-    least = LEAST_WORDY_NARROW if itemsize < 4 else LEAST_WORDY_LARGE if nbytes >= LARGE_WORDY else LEAST_WORDY
-    if apart % LONG_WORD or length < least or nbytes < LARGE or words > WORD_BLOCKS * sms * THREADS:
+    least = MIN_LONG_NARROW if itemsize < 4 else MIN_LONG_LARGE if nbytes >= MIN_LONG_LARGE_BYTES else MIN_LONG
+    if stride % LONG_WORD or length < least or nbytes < LARGE or words > BLOCKS_PER_SM * sms * THREADS:
         return False
-    blocks = cdiv(words, adjacent_geometry(count, apart, length, itemsize, sms).width)
-    return blocks >= (FILL_LONG * sms if length >= LONG else sms)
+    blocks = cdiv(words, word_geometry(count, stride, length, itemsize, sms).width)
+    return blocks >= (MIN_VERY_LONG_BLOCKS * sms if length >= VERY_LONG else sms)
 
 
-def is_long(count: int, length: int, itemsize: int) -> bool:
+def is_very_long(count: int, length: int, itemsize: int) -> bool:
     """True for columns of 4-byte elements that k10 sums faster than k08: 20000 x 5000 takes 93 µs, and 107 by k08."""
-    return itemsize >= 4 and length >= LONG and count * length * itemsize >= LARGE_LONG
+    return itemsize >= 4 and length >= VERY_LONG and count * length * itemsize >= VERY_LONG_BYTES

@@ -13,7 +13,7 @@ from warpwise.operation import cdiv, sm_count
 from warpwise.ops._configs import config_numbers
 from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops._packed_columns import Lines, lines_of
-from warpwise.ops.reduce_sum.column_geometry import LONG_WORD, adjacent_geometry, column_geometry
+from warpwise.ops.reduce_sum.column_geometry import LONG_WORD, column_geometry, word_geometry
 
 HERE = Path(__file__).parent
 COLUMNS = cuda.load(HERE / "k08_columns.cu")
@@ -31,7 +31,7 @@ FEW_FOLDED = 24  # columns, at most, for which a thread has two loads in flight
 MANY_PACKETS = 1200  # sums of parts: if there are more with four loads in flight, a thread has eight
 PACKETS = 8  # sums of parts that a thread adds, at most, in one launch
 MOST_PACKETS = 4096  # sums of parts of all columns, in the memory that a stream has for them
-MOST_WORDS = 2**32 - 257  # words of columns of k12, counted in 32 bits up to a block past the end
+MOST_WORDS = 2**32 - 257  # words of the output of k12: their indices, also those past the end, have 32 bits
 
 
 def columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
@@ -127,7 +127,7 @@ def adjacent_columns(output: torch.Tensor, input: torch.Tensor, dim: int) -> Non
     if not input.numel():
         output.zero_()
         return
-    shape = adjacent_geometry(output.numel(), inner * size, length, size, sm_count(input))
+    shape = word_geometry(output.numel(), inner * size, length, size, sm_count(input))
     input = input.clone() if input.data_ptr() % shape.bytes else input
     types = f"{cuda.ctype(input.dtype)}, {shape.bytes}, {BLOCK}, {shape.values}"
     kernel = ADJACENT_COLUMNS[f"sum_adjacent_columns<{types}>"]
@@ -137,10 +137,10 @@ def adjacent_columns(output: torch.Tensor, input: torch.Tensor, dim: int) -> Non
 
 
 def adjacent_limits(input: torch.Tensor, dim: int | None) -> str | None:
-    """The limits of k12: whole words of adjacent columns, which it counts in 32 bits."""
+    """The limits of k12: a stride of whole 8-byte words, and an index of words that fits in 32 bits."""
     if dim is None or is_last(input, dim):
         return "takes a dimension other than the last"
-    if (apart := inner_size(input, dim) * input.element_size()) % LONG_WORD:
-        return f"takes columns whose elements are a multiple of {LONG_WORD} bytes apart, not {apart}"
+    if (stride := inner_size(input, dim) * input.element_size()) % LONG_WORD:
+        return f"takes columns whose elements are a multiple of {LONG_WORD} bytes apart, not {stride}"
     words = input.nbytes // LONG_WORD // max(1, length_along(input, dim))
     return f"takes up to {MOST_WORDS} words of columns, not {words}" if words > MOST_WORDS else None

@@ -1,15 +1,15 @@
-// Columns in words of 8 or 16 bytes: a thread sums the adjacent columns of one word.
+// Vectorised loads: a thread loads a word of 8 or 16 bytes of a row and sums the adjacent columns of this word.
 //
 // In k08 a thread has one column. 2 x 1000000 in float32 are then 3907 blocks, which the GPU starts in 5.9 µs, one
-// every 1.5 ns; here a word of 16 bytes has four columns, and they are 977. Longer columns are read by two blocks for
-// each SM, in which lines of threads share a column: words of 8 bytes, 16 in flight for each thread, are 64 KB per SM.
+// every 1.5 ns; here a word of 16 bytes has four columns, so there are 977 blocks. Longer columns have two blocks for
+// each SM, with words of 8 bytes: `height` threads share a column, and 16 loads in flight per thread are 64 KB per SM.
 
 #include <warpwise/core/numeric.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/words.cuh>
 
-// x: (words / inner, length, inner) words, contiguous; sums: the elements of `words` words, perhaps misaligned. Block:
-// (width, height), up to THREADS. Grid: cdiv(words, width). VALUES loads of a thread are in flight.
+// x: (words / inner, length, inner) words of BYTES, contiguous; sums: `words` words of sums, of any alignment. Block:
+// (width, height), at most THREADS threads. Grid: cdiv(words, width) blocks. A thread has VALUES loads in flight.
 template <class T, int BYTES, int THREADS, int VALUES>
 __global__ void __launch_bounds__(THREADS) sum_adjacent_columns(const T* x, T* sums, unsigned words, unsigned inner,
                                                                 int length) {

@@ -17,13 +17,13 @@ from warpwise.ops._short_rows import WARPS, most_columns, team
 from warpwise.ops.reduce_sum.column_geometry import (
     FEW_COLUMNS,
     LARGE,
-    MOST_SHORT,
+    MAX_SHORT,
     SHORT_WORD,
-    are_even_words,
     column_geometry,
     even_geometry,
-    is_long,
     is_tiled,
+    is_very_long,
+    words_fill_sms,
 )
 from warpwise.ops.reduce_sum.columns import (
     BLOCK,
@@ -322,19 +322,23 @@ RUNGS = (
 
 
 def default(input: torch.Tensor, dim: int | None) -> str | None:
-    """k06 along the last dimension; k09 for few long rows, k11 for rows of up to 16 elements (2 bytes: 64).
+    """The rung for these arguments, or None for PyTorch.
 
-    k08 along another dimension, but k12 in two cases: for columns of up to 32 elements whose 16-byte words fill a block
-    of threads on each SM; and for longer ones in tensors of 4 MB and more, if their 8-byte words are enough for a block
-    on each SM, but at most for two.
+    For all elements or along the last dimension: k11 for rows of up to 16 elements (2 bytes: 64), k09 for rows of more
+    than 24,576 elements if there are at most four for each SM, else k06. Along another dimension, the first of these
+    cases that applies:
 
-    Along the first dimension, k10 in three cases: for up to 64 columns, if k08 divides them into parts, or if one block
-    of k10 replaces a larger block of k08; for tensors of 4 MB and more of 2-byte elements, unless k08 has tiles for
-    their columns or, where rows are not a multiple of 16 bytes, even blocks; and for columns of 5000 and more 4-byte
-    elements in tensors of 64 MB and more.
-
-    PyTorch for 4096 and more columns of more than 2048 elements of 2 bytes, from 16 MB on, along a dimension between
-    the first and the last, unless k12 takes them.
+    - k12 for columns of up to 32 elements whose 16-byte words give each SM 256 threads;
+    - of up to 64 columns along the first dimension, k10 if k08 would divide them into parts, or if one block of k10
+      replaces a larger block of k08, else k08;
+    - k12 for longer columns in tensors of 4 MB and more whose 8-byte words give each SM one or two blocks (at least 1.5
+      for columns of 5000 and more elements);
+    - along a middle dimension, PyTorch for 4096 and more columns of more than 2048 2-byte elements, from 16 MB on, else
+      k08;
+    - along the first dimension, k10 for columns of 5000 and more 4-byte elements, from 64 MB on, and for 2-byte
+      elements from 4 MB on, unless k08 has tiles for their columns, or, where rows are not a multiple of 16 bytes, even
+      blocks;
+    - k08.
     """
     if input.dtype not in KERNEL_DTYPES or limits(input, dim):
         return None
@@ -347,20 +351,20 @@ def default(input: torch.Tensor, dim: int | None) -> str | None:
         return "k09_last_block" if shared else "k06_two_passes"
     length = length_along(input, dim)
     columns = input.numel() // max(1, length)
-    size, sms, apart = input.element_size(), sm_count(input), inner_size(input, dim) * input.element_size()
+    size, sms, stride = input.element_size(), sm_count(input), inner_size(input, dim) * input.element_size()
     fills = columns * size >= VECTOR * BLOCK * sms
-    if fills and 0 < length <= MOST_SHORT and apart % SHORT_WORD == 0 and adjacent_limits(input, dim) is None:
+    if fills and 0 < length <= MAX_SHORT and stride % SHORT_WORD == 0 and adjacent_limits(input, dim) is None:
         return "k12_adjacent_columns"
     if 0 < columns <= FEW_COLUMNS and columns == inner_size(input, dim):
         shape = column_geometry(columns, length, size, sms)
         packed = shape.parts > 1 or shape.threads > BLOCK and is_one_block(input, dim)
         return "k10_packed_columns" if packed else "k08_columns"
-    if are_even_words(columns, apart, length, size, sms) and adjacent_limits(input, dim) is None:
+    if words_fill_sms(columns, stride, length, size, sms) and adjacent_limits(input, dim) is None:
         return "k12_adjacent_columns"
     if columns != inner_size(input, dim):
         many = size < 4 and columns >= MANY_COLUMNS and length > LONG_COLUMN and input.nbytes >= 4 * LARGE
         return None if many else "k08_columns"
-    if is_long(columns, length, size):
+    if is_very_long(columns, length, size):
         return "k10_packed_columns"
     if size >= 4 or input.nbytes < LARGE or is_tiled(columns, length, size, sms):
         return "k08_columns"
