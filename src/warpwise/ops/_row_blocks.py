@@ -27,9 +27,10 @@ class RowBlocks(NamedTuple):
     ) -> float:
         """Microseconds on an H200 without the launch, for a comparison of ``threads`` and ``batch``.
 
-        A block of ``threads``, of which an SM holds ``resident`` in all, has ``batch`` of the ``loads`` of a row in
-        flight for each thread, and moves ``traffic`` times the bytes of these loads. The blocks of an SM take turns in
-        its slots. The loads of each turn wait for their latency. Blocks that leave slots free are distributed unevenly.
+        A block has ``threads``, of which an SM holds ``resident`` in all blocks, and each thread has ``batch`` of the
+        ``loads`` of a row in flight. It reads ``traffic`` times the bytes of these loads. The blocks of an SM take
+        turns in its slots. The loads of each turn wait for their latency. Blocks that leave slots free are distributed
+        unevenly.
         """
         each, batches, slots = cdiv(rows, sms), cdiv(loads, batch * threads), max(1, resident // threads)
         latency = (self.latency + self.later * (batches - 1)) * cdiv(each, slots)

@@ -40,7 +40,7 @@ FEW_LANES = 8  # of a matrix of less than MEDIUM bytes, so that more blocks read
 MEDIUM, LARGE = 1 << 20, 1 << 26  # bytes of a matrix
 FEWEST_COLUMNS = 2048  # from which on ``_one_batch`` applies
 SHORT_COLUMN = 64  # loads of a column up to which ``_one_batch`` applies
-SHORTEST_COLUMN = 4  # loads of a column, at most, of few blocks in ``_one_batch``
+VERY_SHORT_COLUMN = 4  # loads of a column up to which ``_one_batch`` has so few blocks that one launch adds their sums
 ONE_BATCH = 2  # blocks for each SM in ``_one_batch``, unless they need more than 16 loads in flight
 
 
@@ -129,9 +129,9 @@ def _geometry(a: torch.Tensor) -> Geometry:
 
 
 def _one_batch(column: int, k: int, sms: int) -> Geometry | None:
-    """Up to eight lanes, and the fewest loads in flight with which two blocks on each SM read all columns in one batch;
-    of columns of up to four loads, with which one launch adds the sums of the blocks.
+    """Up to eight lanes, and the fewest loads in flight with which two blocks on each SM read all columns in one batch.
 
+    For columns of up to four loads, the fewest with which at most nine blocks read them, whose sums one launch adds.
     None if 16 loads in flight need more blocks than the GPU holds.
 
     33 x 43166 in bfloat16 takes 5.6 µs in 425 blocks of 8 lanes with 16 loads, 7.0 in blocks of several batches; 40 x
@@ -140,8 +140,9 @@ def _one_batch(column: int, k: int, sms: int) -> Geometry | None:
     """
     lanes = min(FEW_LANES, power_of_two(column))
     batches = {values: cdiv(k * lanes, values * THREADS) for values in (4, 8, 16)}
-    if column <= SHORTEST_COLUMN and (together := [values for values in batches if batches[values] <= MOST_TAKEN + 1]):
-        return Geometry(lanes, together[0])
+    one_launch = [values for values in batches if batches[values] <= MOST_TAKEN + 1]
+    if column <= VERY_SHORT_COLUMN and one_launch:
+        return Geometry(lanes, one_launch[0])
     blocks = {values: cdiv(column, lanes) * batches[values] for values in batches}
     values = next((each for each in blocks if blocks[each] <= ONE_BATCH * sms), 16)
     return Geometry(lanes, values) if blocks[values] <= RESIDENT_NARROW * sms else None

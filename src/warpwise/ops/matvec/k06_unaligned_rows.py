@@ -43,12 +43,13 @@ MOST_ONE_BATCH = 160  # threads that read a row in one batch, at most
 FULL_BATCH = 0.91  # minimum fraction of these threads that load
 EVEN_USE = 0.8  # minimum fraction of the blocks of 256 threads of all SMs that a matrix fills
 SLOTS = 4  # blocks of 256 threads that an SM holds
-FEW_WAVES, LONG_OF_FEW = 10, 700  # rows for each SM, at most, and packs of a row, at least, for ``_of_few_rows``
+# For ``_few_long_rows``:
+MAX_ROWS_PER_SM, MIN_PACKS = 10, 700  # rows for each SM, at most, and packs of a row, at least
 FEW_MODEL = RowBlocks(latency=0.6, later=0.6, uneven=1.0)
-FEW_LOADS = {(1, 4): 1024, (1, 2): 1152, (2, 2): 1152}  # rows and packs in flight: threads of an SM
-ROW_THREADS = 64, 96, 128, 160, 192, 224, 256, 288, 320, 384, 448, 512, 640, 768, 896, 1024  # of their blocks
-MOST_EMPTY = 1.3  # packs of a batch of a block, at most, relative to those of a row
-FEW_X_TRAFFIC = 0.6  # bytes of x that a thread loads, relative to those of a row
+RESIDENT_THREADS = {(1, 4): 1024, (1, 2): 1152, (2, 2): 1152}  # threads that an SM holds, by rows and packs in flight
+ROW_THREADS = 64, 96, 128, 160, 192, 224, 256, 288, 320, 384, 448, 512, 640, 768, 896, 1024  # of a block
+MAX_BATCH = 1.3  # packs of a batch of a block, at most, relative to those of a row
+X_TRAFFIC = 0.6  # time of the loads of x, relative to those of a row of the matrix
 
 UNALIGNED_ROWS = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -74,8 +75,8 @@ def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
     Large blocks with a batch of a row each start and end together. For a large matrix, which the SMs read all the time,
     blocks of 256 threads that fill the SMs evenly, or else of two warps, are faster; for 100 MB and many rows,
     ``_full_batches`` or, of short rows, ``_one_or_two_batches``; for few long rows in less than 32 MB,
-    ``_of_few_rows``. Of fewer long rows than half the SMs several blocks
-    share each: 28 x 71867 in float32 takes 4.9 µs in blocks of 256 threads, 6.8 in blocks of 928.
+    ``_few_long_rows``. Of fewer long rows than half the SMs several blocks share each: 28 x 71867 in float32 takes 4.9
+    µs in blocks of 256 threads, 6.8 in blocks of 928.
     """
     m, packs, sms = len(a), max(1, cdiv(a.shape[1] * a.element_size(), VECTOR)), sm_count(a)
     best = min(_candidates(packs), key=lambda each: predicted_time(m, packs, sms, *each))
@@ -84,8 +85,8 @@ def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
     elif 2 * m <= sms and packs >= LONG_ROW:
         best = (THREADS, 1, 4)
     nbytes = m * packs * VECTOR
-    if sms <= m <= FEW_WAVES * sms and packs >= LONG_OF_FEW and nbytes < STREAMED:
-        best = _of_few_rows(m, packs, sms)
+    if sms <= m <= MAX_ROWS_PER_SM * sms and packs >= MIN_PACKS and nbytes < STREAMED:
+        best = _few_long_rows(m, packs, sms)
     elif nbytes >= HUGE and m >= MANY_ROWS and packs >= MANY_PACKS:
         best = (_full_batches(packs), 2, 2)
     elif nbytes >= HUGE and TEAM_PACKS[0] <= packs <= TEAM_PACKS[1]:
@@ -108,22 +109,26 @@ def _grid(a: torch.Tensor, threads: int, rows: int, unroll: int) -> tuple[int, i
     return blocks, period, splits_of(a, blocks * threads * teams, batches, rows)
 
 
-def _of_few_rows(m: int, packs: int, sms: int) -> tuple[int, int, int]:
+def _few_long_rows(m: int, packs: int, sms: int) -> tuple[int, int, int]:
     """Threads, rows and packs in flight of the least predicted time, for one to ten long rows for each SM.
 
-    526 x 13437 in float32 takes 8.9 µs with 288 threads for two rows, 13.2 with 864 for one. The model is fitted to 24
-    shapes of 4 to 32 MB on an H200, of which the choices are within 3 % of the fastest on average, and within 14 %; of
-    shapes left out of the fit within 6 and 28 %.
+    526 x 13437 in float32 takes 8.9 µs with 288 threads for two rows, 13.2 with 864 for one. The model was fitted to 24
+    shapes of 4 to 32 MB on an H200. There its choices take up to 13 % more time than the fastest configuration, 3 % on
+    average; for shapes left out of the fit up to 28 %, 6 % on average.
     """
     forms = (
-        (threads, *form) for form in FEW_LOADS for threads in ROW_THREADS if form[0] == 1 or threads <= MOST_SHARING
+        (threads, rows, unroll)
+        for rows, unroll in RESIDENT_THREADS
+        for threads in ROW_THREADS
+        if rows == 1 or threads <= MOST_SHARING
     )
-    return min(
-        (form for form in forms if form[0] * form[2] <= MOST_EMPTY * packs),
-        key=lambda form: FEW_MODEL.predicted_time(
-            cdiv(m, form[1]), packs, sms, form[0], form[2], FEW_LOADS[form[1:]], form[1] + FEW_X_TRAFFIC
-        ),
-    )
+
+    def time(form: tuple[int, int, int]) -> float:
+        threads, rows, unroll = form
+        resident = RESIDENT_THREADS[rows, unroll]
+        return FEW_MODEL.predicted_time(cdiv(m, rows), packs, sms, threads, unroll, resident, rows + X_TRAFFIC)
+
+    return min((form for form in forms if form[0] * form[2] <= MAX_BATCH * packs), key=time)
 
 
 def _full_batches(packs: int) -> int:
