@@ -59,7 +59,7 @@ def bind(
 ) -> dict[str, Any]:
     """Return {parameter name: argument} with defaults; raise ``ArgumentError`` for a missing or unknown argument.
 
-    ``options`` are the names in ``meta`` that may be no parameters: by default all launch options.
+    ``options`` are the names in ``meta`` that need not be parameters: by default, the launch options of all backends.
     """
     options = interpreted_options() if options is None else options
     names = set(function.arg_names)

@@ -64,7 +64,7 @@ class Builder(InterpreterBuilder):
         self.special: SpecialValues | None = None  # set if the launch looks for NaN
         self.grid_dim = self.grid_idx = (0, 0, 0)
         self.num_warps = 4
-        self.latest_scalar_atomic: tuple[TensorHandle | None, bool] = (None, False)  # its result; if it releases
+        self.latest_scalar_atomic: tuple[TensorHandle | None, bool] = (None, False)  # result; has release semantics
         self.finds_undefined = False
 
     def __getattr__(self, name: str) -> Any:

@@ -217,7 +217,7 @@ def launch_options() -> frozenset[str]:
 
 @functools.cache
 def interpreted_options() -> frozenset[str]:
-    """Return the names of the launch options of NVIDIA's and AMD's backends: the results do not depend on them."""
+    """Return the names of the launch options of NVIDIA's and AMD's backends, which do not change the results."""
     try:
         from triton.backends.amd.compiler import HIPOptions
     except ImportError:

@@ -1,6 +1,6 @@
 """libdevice's functions with a rounding mode in their name: ``__nv_fadd_rz``, ``__nv_double2int_ru`` ...
 
-Arithmetic is exact in rational numbers, one element at a time, and rounded once.
+Except where NumPy rounds as required, each element is computed exactly, as a rational number, and rounded once.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _NEAREST: dict[str, Callable[..., Array]] = {
 
 
 def function(name: str) -> Callable[..., Array] | None:
-    """Return the function of a symbol without ``__nv_``, or None if it is not one of these."""
+    """Return the function of this name without ``__nv_``, such as "fadd_rz"; None if the name has no rounding mode."""
     if found := _ARITHMETIC.fullmatch(name):
         operation, mode = ("fma" if found[1].startswith("fma") else found[1]), found[2]
         return lambda *operands: arithmetic(operation, mode, *operands)
     if found := _TO_INTEGER.fullmatch(name):
         kind, whole = np.dtype(_TYPES[found[1]]), _WHOLE[found[2]]
-        # The result of an unsigned conversion is declared as signed: the bits count.
+        # Triton declares the result of an unsigned conversion as signed; the bits are the same.
         return lambda values: to_integer(whole(values), kind).view(f"i{kind.itemsize}")
     if found := _TO_FLOAT.fullmatch(name):
         kind, mode = np.dtype(_TYPES[found[1]]), found[2]
@@ -49,9 +49,9 @@ def function(name: str) -> Callable[..., Array] | None:
 
 
 def fused(x: Array, y: Array, z: Array) -> Array:
-    """``x * y + z`` of numbers of at most 32 bits, in float64: rounded once by a conversion to their type.
+    """Return ``x * y + z`` of numbers of at most 32 bits in float64; convert it to their type to round it once.
 
-    The product is exact. The sum is rounded to odd, so that the second rounding is right.
+    The product is exact in float64. The sum is rounded to odd, so that the conversion rounds it correctly.
     """
     product, addend = x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64)
     total = np.asarray(product + addend)
@@ -77,20 +77,20 @@ def arithmetic(operation: str, mode: str, *operands: Array) -> Array:
 def _each(
     mode: str, kind: np.dtype[Any], nearest: Array, exact: Callable[..., Fraction], operands: tuple[Array, ...]
 ) -> Array:
-    """Round ``exact`` of each element; where it is not finite or 0, the result is that of the nearest rounding."""
+    """Round each exact result. Keep ``nearest`` if the exact result is 0 or infinite, or an operand is not finite."""
     result = np.array(np.broadcast_to(nearest, np.broadcast_shapes(*(operand.shape for operand in operands))))
     columns = [np.broadcast_to(operand, result.shape) for operand in operands]
-    for place in np.ndindex(result.shape):
-        values = [column[place].item() for column in columns]
+    for index in np.ndindex(result.shape):
+        values = [column[index].item() for column in columns]
         if all(map(math.isfinite, values)):
             try:
                 value = exact(*map(Fraction, values))
             except ZeroDivisionError:
                 continue
             if value:
-                result[place] = _rounded(value, mode, kind)
+                result[index] = _rounded(value, mode, kind)
             elif mode == "rd" and len({math.copysign(1, value) for value in values}) > 1:
-                result[place] = -0.0  # x - x rounded down
+                result[index] = -0.0  # x - x rounded down
     return result
 
 
@@ -114,12 +114,12 @@ def _rounded(exact: Fraction, mode: str, kind: np.dtype[Any]) -> Any:
 
 def _square_root(mode: str, operand: Array, nearest: Array) -> Array:
     result = np.array(nearest)
-    for place in np.ndindex(result.shape):
-        root = result[place]
+    for index in np.ndindex(result.shape):
+        root = result[index]
         if np.isfinite(root) and root > 0:
-            error = Fraction(root.item()) ** 2 - Fraction(operand[place].item())
+            error = Fraction(root.item()) ** 2 - Fraction(operand[index].item())
             if error > 0 and mode in ("rd", "rz"):
-                result[place] = np.nextafter(root, root.dtype.type(0))
+                result[index] = np.nextafter(root, root.dtype.type(0))
             elif error < 0 and mode == "ru":
-                result[place] = np.nextafter(root, root.dtype.type(np.inf))
+                result[index] = np.nextafter(root, root.dtype.type(np.inf))
     return result

@@ -1,7 +1,7 @@
-"""Stores of the value that another program has stored.
+"""Stores of the value that another program has already stored, as when all programs compute the same table.
 
-The two programs do not race, and a load of the element by either returns this value: each program reads what it has
-stored itself, whichever store is later. Programs that all compute the same table are an example.
+Such stores do not race. A program that has made one may also load the element: whichever store was the last, the load
+returns the value that this program stored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class EqualStores:
-    """For each granule of a range of memory, the program that last repeated a store, and the stamp of that store."""
+    """For each granule of a range of memory: the program that was the last to repeat the store of another one, and the
+    stamp of the store that it repeated.
+    """
 
     def __init__(self, granules: int) -> None:
         self._granules = granules
@@ -22,7 +24,10 @@ class EqualStores:
         self._stamps: Array | None = None
 
     def add(self, granules: Array, stamps: Array, owners: Array, program: int) -> None:
-        """Note that ``program`` repeats the stores with these stamps, as far as other programs own them."""
+        """Record that ``program`` repeats the stores with these stamps.
+
+        ``owners`` are the programs of the stamps, 0 where there is no store. Stores of ``program`` itself are ignored.
+        """
         foreign = (owners != 0) & (owners != program)
         if not foreign.any():
             return
@@ -33,7 +38,7 @@ class EqualStores:
         self._stamps[granules[foreign]] = stamps[foreign]
 
     def repeated(self, granules: Array, stamps: Array, program: int) -> Array | bool:
-        """A mask of the granules in which ``program`` has repeated the store with this stamp."""
+        """Return a mask of the granules in which ``program`` has repeated the store with this stamp."""
         if self._programs is None or self._stamps is None:
             return False
         return np.asarray((self._programs[granules] == program) & (self._stamps[granules] == stamps))

@@ -142,7 +142,7 @@ def _check(assembly: str) -> None:
 def _source(assembly: str, names: tuple[str, ...], outputs: int, constants: dict[int, str]) -> str:
     """The statement as CUDA C++: ``registers`` holds the outputs and the inputs of each group.
 
-    ``constants`` are the texts of the operands, by number, that are no registers of the statement.
+    ``constants`` has the text of each operand that is a constant instead of a register, by its number.
     """
     operands: list[str] = []
     before: list[str] = []

@@ -39,7 +39,7 @@ class Intrinsics:
         return self.semantic.to_tensor(value, False)
 
     def discard(self, value: Any) -> None:
-        """Called with the value of a statement that is a call."""
+        """Called with the result of a call that is a statement, which the kernel does not use."""
         builder = self.semantic.builder
         handle, releases = builder.latest_scalar_atomic
         if handle is not None and isinstance(value, tl.tensor) and value.handle is handle:

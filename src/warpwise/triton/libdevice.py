@@ -61,7 +61,7 @@ def _first_set(values: Array) -> Array:
 
 
 def _byte_perm(x: Array, y: Array, selector: Array) -> Array:
-    """A byte of the selector's low 16 bits takes one of the 8 bytes of x and y, or its sign if bit 3 is set."""
+    """Each 4 bits of the selector select a byte of x and y; with bit 3 set, the sign bit of that byte is repeated."""
     source = x.view(np.uint32).astype(np.uint64) | (y.view(np.uint32).astype(np.uint64) << np.uint64(32))
     result = np.zeros(np.broadcast_shapes(x.shape, y.shape, selector.shape), dtype=np.uint32)
     for byte in range(4):
@@ -97,7 +97,7 @@ def _of_halves(high: Array, low: Array) -> Array:
 
 
 def _exponent(values: Array) -> Array:
-    """``ilogb``: the exponent of each value; the least integer for 0 and NaN, the largest for an infinity."""
+    """``ilogb``: the exponent of each value; the smallest integer for 0 and NaN, the largest for an infinity."""
     limits = np.iinfo(np.int32)
     found = np.where((values == 0) | np.isnan(values), limits.min, np.frexp(values)[1] - 1)
     return np.where(np.isinf(values), limits.max, found)

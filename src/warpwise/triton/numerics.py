@@ -77,7 +77,7 @@ def encode(values: Array, name: str, toward_zero: bool = False) -> Array:
 def to_integer(values: Array, dtype: np.dtype[Any]) -> Array:
     """Convert float to integer as PTX ``cvt.rzi`` does: truncate, saturate, NaN to 0.
 
-    Triton converts to 16 bits, saturated, and keeps the low byte, if ``dtype`` has 8 bits.
+    For a ``dtype`` of 8 bits, Triton converts to 16 bits, which saturates, and keeps the low byte.
     """
     if dtype.itemsize == 1:
         return to_integer(values, np.dtype(f"{dtype.kind}2")).astype(dtype)

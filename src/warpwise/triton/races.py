@@ -3,7 +3,8 @@
 Programs of a grid run concurrently and in any order. Two programs race if both access an element and one of them
 changes its value by a non-atomic store, unless atomics may have ordered them: the first program executed an atomic with
 release semantics after its access, and the second one an atomic with acquire semantics before its access. A reported
-race is a race; a race between programs that execute such atomics can be missed. ``releases`` has a further condition.
+race is a race; a race between programs that execute such atomics can be missed. A release by a scalar atomic may order
+only the accesses before the last barrier: see ``releases``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from warpwise.triton.compat import ATOMICS_WAIT_FOR_ALL_THREADS
 from warpwise.triton.equal_stores import EqualStores
 from warpwise.triton.findings import Recorder, Site
 from warpwise.triton.lane_order import LaneOrder
-from warpwise.triton.releases import OpenAccesses
+from warpwise.triton.releases import PendingAccesses
 
 if TYPE_CHECKING:
     from warpwise.triton.memory import Allocation
@@ -38,12 +39,12 @@ class AccessTracker:
         self.program = 0
         self.phase = 0  # incremented where the lanes of a program may have been synchronised
         self.finds_lanes = num_warps > 1  # look for accesses that no barrier between warps orders
-        self.open_accesses = OpenAccesses(32 * num_warps)
+        self.pending_accesses = PendingAccesses(32 * num_warps)
         self.releases = np.zeros(64, dtype=np.int32)  # by program + 1: how many it has executed
         self.acquired = np.zeros(64, dtype=bool)
         self.sites: dict[tuple[Site, int, Site | None], int] = {}
         self.site_list: list[Site] = []
-        self.overtaken_by: list[Site | None] = []  # by index of a line: the atomic that does not release the access
+        self.unreleased_by: list[Site | None] = []  # by index of a line: the atomic that fails to release its accesses
         self.releases_before = np.zeros(64, dtype=np.int32)  # by index of a line: in the program, at most _MAX_RELEASES
 
     def stamp(self) -> np.int64:
@@ -52,15 +53,15 @@ class AccessTracker:
         site = self.recorder.sources.site()
         return self._stamp(site, None)
 
-    def _stamp(self, site: Site, overtaken_by: Site | None) -> np.int64:
+    def _stamp(self, site: Site, unreleased_by: Site | None) -> np.int64:
         before = (
             0 if self.program + 1 >= self.releases.size else min(int(self.releases[self.program + 1]), _MAX_RELEASES)
         )
-        number = self.sites.get((site, before, overtaken_by))
+        number = self.sites.get((site, before, unreleased_by))
         if number is None:
-            number = self.sites[site, before, overtaken_by] = len(self.site_list)
+            number = self.sites[site, before, unreleased_by] = len(self.site_list)
             self.site_list.append(site)
-            self.overtaken_by.append(overtaken_by)
+            self.unreleased_by.append(unreleased_by)
             if number == self.releases_before.size:
                 self.releases_before = np.concatenate([self.releases_before, np.zeros(number, dtype=np.int32)])
             self.releases_before[number] = before
@@ -75,8 +76,8 @@ class AccessTracker:
         return self.site_list[int(stamp) >> 32]
 
     def hint(self, stamp: int) -> str:
-        """Return what to do about a race with the access of this stamp."""
-        atomic = self.overtaken_by[int(stamp) >> 32]
+        """Return a hint how to fix a race with the access of this stamp."""
+        atomic = self.unreleased_by[int(stamp) >> 32]
         if atomic is None:
             return "Programs of a grid run concurrently: let one program write each element, or use tl.atomic_*."
         return (
@@ -94,16 +95,16 @@ class AccessTracker:
         self.acquired[number] |= acquires
 
     def discard_atomic(self, releases: bool) -> None:
-        """The result of the latest scalar atomic is not used, so that it has synchronised no threads.
+        """Record that the result of the latest scalar atomic is not used: the atomic then synchronises no threads.
 
-        The accesses since the last barrier count as later than its release.
+        Accesses since the last barrier count as accesses after its release.
         """
         if ATOMICS_WAIT_FOR_ALL_THREADS:
             return
-        self.phase -= 1  # the atomic has begun it
+        self.phase -= 1  # undo the phase that the atomic began
         if releases and self.finds_lanes:
             atomic = self.recorder.sources.site()
-            self.open_accesses.restamp(self.phase, lambda stamp: self._stamp(self.site_of(int(stamp)), atomic))
+            self.pending_accesses.restamp(self.phase, lambda stamp: self._stamp(self.site_of(int(stamp)), atomic))
 
     def unordered(self, stamps: Array) -> Array:
         """Return a mask of the stamps of other programs that no atomic may have ordered before the current one."""
@@ -176,7 +177,7 @@ class Shadow:
         self._conflicts(allocation, index, lanes, granules, "read", ("write",) if atomic else ("write", "atomic"))
         stamp = self._mark("atomic read" if atomic else "read", granules)
         if stamp is not None and not atomic:
-            self._open("read", index, lanes, granules, stamp)
+            self._add_pending("read", index, lanes, granules, stamp)
 
     def write(self, allocation: Allocation, index: Array, lanes: Array | None, values: Array, view: Array) -> None:
         """Record a non-atomic store before it happens. Only elements whose value it changes count."""
@@ -214,14 +215,14 @@ class Shadow:
         )
         stamp = self.tracker.stamp()
         self._stamp_array("write")[granules] = stamp
-        self._open("write", index, lanes, granules, stamp)
+        self._add_pending("write", index, lanes, granules, stamp)
 
-    def _open(self, kind: str, index: Array, lanes: Array | None, granules: Array, stamp: np.int64) -> None:
-        """Note an access that has been stamped, for a release before the next barrier."""
+    def _add_pending(self, kind: str, index: Array, lanes: Array | None, granules: Array, stamp: np.int64) -> None:
+        """Record a stamped access, which an atomic before the next barrier may fail to release."""
         if self.tracker.finds_lanes:
             block = index.size if lanes is None else lanes.size
             stamps = self._stamp_array(kind)
-            self.tracker.open_accesses.add(self.tracker.phase, index.size, block, stamps, granules, stamp)
+            self.tracker.pending_accesses.add(self.tracker.phase, index.size, block, stamps, granules, stamp)
 
     def _report_lanes(
         self, what: str, before: str, allocation: Allocation, index: Array, lanes: Array | None, which: int, site: Site
@@ -313,7 +314,7 @@ class Shadow:
             self._mark("atomic", granules)
 
     def _mark(self, kind: str, granules: Array) -> np.int64 | None:
-        """Stamp the granules that have no stamp of this kind: the first program is kept. Return the stamp, if used."""
+        """Stamp the granules that have no stamp of this kind: the first program is kept. Return the stamp, or None."""
         stamps = self._stamp_array(kind)
         unwritten = stamps[granules] == 0
         if not unwritten.any():

@@ -1,9 +1,9 @@
-"""Accesses of a program that may still be under way when a scalar atomic releases.
+"""Accesses of a program that a scalar atomic with release semantics does not order.
 
-One thread executes a scalar atomic, and its release orders the accesses of this thread only. Triton puts no barrier
-before it (up to version 3.8), so that it can overtake the accesses of other threads: a ``tl.debug_barrier`` must be
-between. If the program uses the atomic's result, Triton may insert a barrier for the shared memory that broadcasts it:
-only atomics whose result is discarded are considered.
+One thread of the program executes a scalar atomic, so the release orders only the accesses of this thread. Triton up to
+3.8 puts no barrier before the atomic, so accesses of other threads may complete after it: the kernel needs a
+``tl.debug_barrier`` before the atomic. If the kernel uses the result of the atomic, Triton may insert a barrier,
+because it broadcasts the result through shared memory. Only atomics whose result is discarded are considered here.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class OpenAccesses:
-    """The loads and stores since the last barrier of the current program that several of its threads execute."""
+class PendingAccesses:
+    """The loads and stores of the current program since its last barrier that more than one of its threads executes."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -26,9 +26,9 @@ class OpenAccesses:
         self._entries: list[tuple[Array, Array, np.int64]] = []
 
     def add(self, phase: int, lanes: int, block: int, stamps: Array, granules: Array, stamp: np.int64) -> None:
-        """Note an access of ``lanes`` lanes of a block of ``block`` elements, which wrote ``stamp`` into ``stamps``.
+        """Record an access by ``lanes`` lanes of a block of ``block`` elements, which wrote ``stamp`` into ``stamps``.
 
-        A thread has at most ``block / threads`` elements of a block, or one.
+        One thread executes at most ``block / threads`` of these lanes, or one lane of a smaller block.
         """
         if phase != self._phase:
             self._phase = phase
@@ -37,7 +37,7 @@ class OpenAccesses:
             self._entries.append((stamps, granules, stamp))
 
     def restamp(self, phase: int, new: Callable[[np.int64], np.int64]) -> None:
-        """Replace the stamp of each access of ``phase``, where no later access has replaced it."""
+        """Replace the stamp of each access in ``phase`` by ``new(stamp)``, where no later access has replaced it."""
         if phase != self._phase:
             return
         for number, (stamps, granules, stamp) in enumerate(self._entries):
@@ -47,7 +47,10 @@ class OpenAccesses:
 
 
 def synchronising(builder: type) -> type:
-    """Class decorator: the operations of a builder that may synchronise the lanes of a program begin a new phase."""
+    """Class decorator: a new phase begins at each operation of a builder that may synchronise the lanes of a program.
+
+    It begins before the operation; at an atomic other than compare-and-swap it begins after it.
+    """
 
     def before(method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)

@@ -68,7 +68,7 @@ def _handles(arguments: Iterable[Any]) -> Iterator[Any]:
 def passed_on(handles: Iterable[Any], rule: Callable[[list[Array]], Array], result: Any) -> Any:
     """Return ``result`` with the lanes that ``rule`` computes from the undefined lanes of each handle.
 
-    The load that is named is that of the operand that alone makes most lanes undefined.
+    A finding then names the load of the operand that by itself makes the most lanes undefined.
     """
     operands = list(handles)
     found = [lanes_of(operand) for operand in operands]
