@@ -116,8 +116,8 @@ def test_an_error_in_the_second_derivative_says_how_to_do_without():
         device=CPU,
     )
     assert verdict.failures[0].message == (
-        "NotImplementedError: the derivative is not implemented (in the second derivative: give the backward operation "
-        "gradient=None if it has none, and compute a backward function by differentiable operators)"
+        "NotImplementedError: the derivative is not implemented (in the second derivative: if the backward operation "
+        "has no gradient, give it gradient=None; a backward function must use differentiable operators)"
     )
 
 

@@ -134,7 +134,7 @@ def _op(store: Store, name: str) -> str:
     kept = store.names("op")
     if (full := full_name(name, kept)) in kept:
         return full
-    from warpwise.cli.targets import known_ops  # imports PyTorch
+    from warpwise.cli.targets import known_ops  # here, because it imports PyTorch
 
     there = known_ops()
     if name in there:

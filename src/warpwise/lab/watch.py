@@ -244,7 +244,7 @@ def _error_text(error: Exception) -> str:
 
 
 class _Job(NamedTuple):
-    """A rung with its name on the page, which is unique there, and the dtypes to verify; it is timed in the first."""
+    """A rung, its name on the page, which is unique there, and the dtypes to verify. The first is also timed."""
 
     label: str
     op: Op
@@ -253,7 +253,9 @@ class _Job(NamedTuple):
 
 
 def _jobs(pairs: Pairs, names: Sequence[str]) -> list[_Job]:
-    """The work on these rungs, in the dtypes of these names; rungs of several operations are called "op:rung".
+    """The jobs of these rungs for the dtypes in ``names``, by default the first one of each operation.
+
+    Labels are "op:rung" if there are several operations. A rung whose operation has none of the dtypes has no job.
 
     Raises ``ValueError`` for a dtype that none of the operations has.
     """

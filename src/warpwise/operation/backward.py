@@ -23,8 +23,8 @@ def backward_spec(forward: Spec, schema: str, outputs: Mapping[str, Output] | No
 
     The arguments of ``schema`` are ``grad_<output>``, every argument of the forward, ``needs_<argument>`` for each
     optional gradient, and outputs of the forward (saved statistics); its outputs are ``grad_<argument>``. Where the
-    gradients do not depend on the values of a tensor, ``shape_<argument>`` (``int[]``) can take its place: it is then
-    not saved, and zeros of the dtype of the first ``grad_<output>`` stand for it below. By default
+    gradients do not depend on the values of a tensor, ``shape_<argument>`` (``int[]``) can take its place. The tensor
+    is then not saved; the functions below get zeros of the dtype of the first ``grad_<output>`` instead. By default
 
     - an output has the shape and dtype of its argument; ``outputs`` gives the terms and magnitude of a sum;
     - the reference is float64 autograd of the forward's reference;
@@ -75,7 +75,10 @@ def backward_spec(forward: Spec, schema: str, outputs: Mapping[str, Output] | No
 
 
 def _require_arguments(forward: Spec, backward: Schema) -> None:
-    """Raise ``ValueError`` if ``backward`` lacks an argument of ``forward``, or the gradient that a shape stands by."""
+    """Raise ``ValueError`` if ``backward`` lacks an argument of ``forward`` and its shape.
+
+    Also raise it if ``backward`` takes a shape but no ``grad_<output>``, whose dtype the zeros in its place have.
+    """
     names = [argument.name for argument in backward.arguments]
     replaced = [argument.name for argument in forward.parsed.arguments if argument.name not in names]
     missing = [name for name in replaced if SHAPE + name not in names]
@@ -85,11 +88,11 @@ def _require_arguments(forward: Spec, backward: Schema) -> None:
             f"{SHAPE}<argument> can take the place of a tensor whose values the gradients do not depend on"
         )
     if replaced and not any(GRAD + name in names for name in forward.parsed.outputs):
-        raise ValueError(f"{backward.name}: expected a {GRAD}<output>, whose dtype that of {replaced[0]} follows")
+        raise ValueError(f"{backward.name}: expected a {GRAD}<output>, which gives the dtype of {replaced[0]}")
 
 
 def _given(forward: Spec, names: Sequence[str], args: Sequence[Any]) -> dict[str, Any]:
-    """``args`` by name, with zeros for each tensor of the forward of which the backward takes the shape alone."""
+    """``args`` by name, with zeros for each tensor of the forward of which the backward takes only the shape."""
     given = dict(zip(names, args, strict=True))
     absent = [argument.name for argument in forward.parsed.arguments if argument.name not in given]
     if absent:
@@ -181,7 +184,7 @@ _TRANSFORMS = ("FuncTorchDynamicLayerFrontMode", "FuncTorchDynamicLayerBackMode"
 
 @contextlib.contextmanager
 def _with_transforms() -> Iterator[None]:
-    """Let torch.func work inside an operator that a dispatch mode calls: PyTorch excludes its keys there."""
+    """Allow torch.func inside an operator that a dispatch mode calls, where PyTorch excludes torch.func's keys."""
     excluded = torch._C._dispatch_tls_local_exclude_set()
     keys = [getattr(torch._C.DispatchKey, name) for name in _TRANSFORMS]
     if not any(excluded.has(key) for key in keys):

@@ -76,9 +76,9 @@ class Output:
 
     An element may differ from the reference by the rounding error of a sum of ``terms(*args)`` terms whose absolute
     values add up to ``magnitude(*args)``, a float64 tensor that expands to the shape of the output (by default the
-    reference's absolute value). For a mutated list it is one for all tensors, or a list with one for each. Integers are
-    exact. ``check(results, references, arguments)`` replaces the elementwise comparison: it gets mappings by name and
-    returns a description of the error, or None.
+    reference's absolute value). For a mutated list, ``magnitude`` returns one tensor for all elements of the list, or a
+    list with a tensor for each. Integers are exact. ``check(results, references, arguments)`` replaces the elementwise
+    comparison: it gets mappings by name and returns a description of the error, or None.
     """
 
     like: str = ""
@@ -109,8 +109,8 @@ class Spec:
     maps each kind of case that ``cases`` lacks to the reason. ``units``: the arithmetic units of the ceiling ("tf32").
 
     ``varying`` names scalar arguments that change from call to call (seed, step, learning rate): they are passed to
-    kernels by value and are not part of a call's key. Integers among them do not make torch.compile compile anew, but
-    each value of a float does, because PyTorch makes a constant of an operator's float argument.
+    kernels by value and are not part of a call's key. torch.compile does not recompile for a new value of
+    an integer, but it does for one of a float: PyTorch treats an operator's float argument as a constant.
     ``dtype_from`` names the tensor argument whose dtype is the operation's; by default the first. ``empty`` selects the
     implementation if an input has no elements and an output has some: the "rung", or PyTorch ("eager"). ``autocast`` is
     the rule under ``torch.autocast``: "keep" dtypes, "low_precision" as for matmul, "float32" as for softmax.

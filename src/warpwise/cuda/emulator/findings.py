@@ -307,16 +307,16 @@ def _hint(kind: type[errors.KernelError], report: Report, block: Index3, text: s
 _ADDRESS = re.compile(r"\baddress 0x([0-9a-f]+): the address is not in an argument")
 
 
-def with_structure(found: Finding, arguments: Iterable[Buffer | Scalar]) -> Finding:
-    """``found`` with a hint if a structure that is passed by value holds the pointer that it accesses."""
+def with_structure_hint(found: Finding, arguments: Iterable[Buffer | Scalar]) -> Finding:
+    """Return ``found``, with a hint if the accessed address is behind a pointer in a structure passed by value."""
     named = None if found.hint else _ADDRESS.search(found.message)
     for argument in arguments if named else ():
         data = getattr(argument, "data", b"")
         for word in struct.unpack_from(f"<{len(data) // 8}Q", data):
             if named and word >= _LOWEST_POINTER and 0 <= int(named[1], 16) - word < 1 << 32:
                 hint = (
-                    f"argument '{argument.name}' holds this pointer: only load_inline and `warpwise run` know the "
-                    "memory behind a pointer in a structure"
+                    f"argument '{argument.name}' holds this pointer: the memory behind a pointer in a structure is "
+                    "known only in load_inline and `warpwise run`"
                 )
                 return replace(found, hint=hint)
     return found

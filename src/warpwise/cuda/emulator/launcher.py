@@ -146,7 +146,7 @@ def launch(
 
         reports = [result.reports[index] for index in range(result.report_count)]
         found = findings.translate(build, reports, result.load_bias, block)
-        return [*(findings.with_structure(each, arguments) for each in found), *local]
+        return [*(findings.with_structure_hint(each, arguments) for each in found), *local]
     finally:
         handle.ww_release_result(ctypes.byref(result))
 

@@ -1,4 +1,4 @@
-"""The order in which emulated launches run their blocks, or programs, if the call does not name one."""
+"""The order in which an emulated launch runs blocks and threads, or Triton programs, unless the call sets it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _ORDER: ContextVar[str] = ContextVar("order", default="forward")
 
 
 def current_order() -> str:
-    """The order of a launch that does not name one."""
+    """Return the order of a launch whose call does not set it."""
     return _ORDER.get()
 
 
 @contextlib.contextmanager
 def launches_in(order: str) -> Iterator[None]:
-    """Run the launches of this context "forward" or in "reverse" order."""
+    """Context manager: launches whose call does not set an order run in this one, "forward" or "reverse"."""
     token = _ORDER.set(order)
     try:
         yield

@@ -75,9 +75,9 @@ def identifiers(expression: str) -> set[str]:
 def implied_headers(text: str, expression: str = "") -> tuple[str, ...]:
     """The headers that a kernel needs without an `#include`.
 
-    They are that of ``__half`` and ``__nv_bfloat16``, and that of the functions of programmatic dependent launch.
-    A template for every dtype has these types in its arguments only (``scale<__half>``). A source that sets macros of
-    these headers (``__CUDA_NO_HALF_OPERATORS__``) includes them itself.
+    They are the header of ``__half`` and ``__nv_bfloat16`` and that of the functions of programmatic dependent launch.
+    A template for every dtype names the 16-bit types only in its arguments (``scale<__half>``). A source that sets
+    macros of their headers (``__CUDA_NO_HALF_OPERATORS__``) includes them itself.
     """
     named = _HALF_NAME.search(f"{expression}\n{text}") is not None and "__CUDA_NO_" not in text
     dependent = _DEPENDENT_LAUNCH.search(text) is not None

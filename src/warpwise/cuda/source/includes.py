@@ -46,10 +46,10 @@ def _collect(text: str, beside: Path | None, folders: Sequence[Path], found: dic
 
 
 def locate(name: str, beside: Path | None, folders: Iterable[Path]) -> Path | None:
-    """The file of `<name>` or `"name"`: ``beside`` the including header, or in the first of ``folders`` that has it.
+    """The file of `<name>` or `"name"`: in ``beside``, the folder of the including header, or else in ``folders``.
 
-    `<stdint.h>` and other standard headers in angle brackets are not searched ``beside``, as in a compiler. The path
-    has no ``..``: headers that include each other by ``../`` would otherwise have a new path in each round.
+    As in a compiler, `<stdint.h>` and other standard headers in angle brackets are not searched in ``beside``. The path
+    has no ``..``; otherwise headers that include each other by ``../`` would have a longer path at each inclusion.
     """
     plain = name.strip('<>"')
     standard = name.startswith("<") and (NVRTC_HEADERS / plain).is_file()

@@ -18,8 +18,8 @@ from warpwise.operation.registry import op_of
 
 EXACT = 1e-9  # of the largest element: two float64 computations of one formula differ by less
 TWICE = (
-    " (in the second derivative: give the backward operation gradient=None if it has none, and compute a backward "
-    "function by differentiable operators)"
+    " (in the second derivative: if the backward operation has no gradient, give it gradient=None; a backward function "
+    "must use differentiable operators)"
 )
 ROUNDINGS = 64.0  # units of eps of the operation's own dtype, for an operation that does not take float64
 

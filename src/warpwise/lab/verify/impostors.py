@@ -34,11 +34,11 @@ def impostors(instance: Instance, other: Sequence[torch.Tensor], position: int) 
             yield "an input returned", value.to(dtype)
     if len(other) == len(instance.results) and other[position].shape == reference.shape:
         yield "another seed's output", other[position].to(dtype)
-    if dtype in ROUNDED and not _counts(instance, position):
+    if dtype in ROUNDED and not _is_counter(instance, position):
         yield f"values rounded to {str(ROUNDED[dtype]).removeprefix('torch.')}", reference.to(ROUNDED[dtype]).to(dtype)
 
 
-def _counts(instance: Instance, position: int) -> bool:
+def _is_counter(instance: Instance, position: int) -> bool:
     """True for a mutated argument of one integer, such as the step of an optimizer: float16 holds small integers."""
     result = instance.results[position]
     one = result.base in instance.spec.parsed.mutated and result.reference.numel() == 1

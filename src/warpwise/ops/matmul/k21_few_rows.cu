@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows(const T* __restri
                                                                long long a_stride, long long b_stride, int tiles_m,
                                                                int splits) {
   using Pack = warpwise::Pack<T, BYTES>;
-  using Loaded = warpwise::Loaded<(ROWS > 8), T, BYTES>;  // elements of b take fewer registers beside few sums
+  using Loaded = warpwise::Loaded<(ROWS > 8), T, BYTES>;  // with up to 8 rows, elements often take fewer registers
   constexpr int kSize = Pack::size, kColumns = 32 * kSize, kRowsPerWarp = ROWS > 8 ? 4 : 8,
                 kTileK = kRowsPerWarp * kWarps;
   constexpr int kStride = ROWS % 4 ? ROWS : ROWS + 4;  // floats per k: fewer bank conflicts when the k-tile is stored

@@ -17,7 +17,7 @@ struct WordsOf<T, 2> {
 template <typename T, int BYTES = 16>
 using Words = typename WordsOf<T, BYTES>::type;
 
-// A pack of T in registers: whole words, or elements, of which the compiler keeps each half in a register of its own.
+// A pack of T in registers: as 32-bit words, or as elements, where each 16-bit element takes a register of its own.
 template <bool WORDS, typename T, int BYTES>
 struct LoadedOf {
   using type = Words<T, BYTES>;

@@ -104,7 +104,7 @@ struct TensorInfo {
   __host__ __device__ bool isContiguous() const { return dims == 1 && strides[0] == 1; }
 };
 
-// The offset of the element of index `i` in row-major order; -1 dimensions: those of the tensor.
+// The offset of element `i` in row-major order. N: the number of dimensions, or -1 for that of the tensor.
 template <class T, class Index, int N>
 struct IndexToOffset {
   static __host__ __device__ Index get(Index i, const TensorInfo<T, Index>& info) {

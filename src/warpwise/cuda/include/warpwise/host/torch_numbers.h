@@ -1,5 +1,5 @@
-// c10::Half and c10::BFloat16 with the layout of CUDA's types. As in PyTorch they are types of their own, for which a
-// source may overload functions, convert to CUDA's types and back, and compute in float.
+// c10::Half and c10::BFloat16 with the layout of CUDA's types. As in PyTorch they are distinct types, so a source may
+// overload functions for them; they convert to CUDA's types and back, and their operators compute in float.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -32,7 +32,7 @@ struct alignas(2) BFloat16 {
   WW_BOTH operator float() const { return __bfloat162float(__ushort_as_bfloat16(x)); }
 };
 
-// The result of an operation of `Number` and an arithmetic type: that type if it is a floating-point type.
+// The result of an operation of `Number` and an arithmetic type: float or double for these, else `Number`.
 template <class Number, class Other>
 struct Operation {};
 #define WW_OPERATION(Other, Type)   \
