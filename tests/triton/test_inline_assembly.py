@@ -151,7 +151,7 @@ def test_float6(kind: str, fraction: int, bias: int) -> None:
     assert torch.equal(decoded.view(torch.int16), values.half().view(torch.int16))
     encode = f"cvt.rn.satfinite.{kind}.f32 $0, $2, $1;"
     assert torch.equal(run_unary(values, torch.uint8, encode, "=h,f,f", 2), codes.to(torch.uint8))
-    # The middle of two values goes to the even code, and numbers beyond the largest value, and NaN, to it.
+    # A number halfway between two values rounds to the even code; larger numbers and NaN give the largest value.
     middles = torch.cat([(values[:31] + values[1:32]) / 2, torch.tensor([1e30])])
     assert run_unary(middles, torch.uint8, encode, "=h,f,f", 2).tolist() == [(k + 1) // 2 * 2 for k in range(31)] + [31]
     assert run_unary(torch.tensor([float("nan")] * 2), torch.uint8, encode, "=h,f,f", 2).tolist() == [31, 31]

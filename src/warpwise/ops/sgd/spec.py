@@ -113,7 +113,7 @@ def scales(
     weight_decay: float,
     nesterov: bool,
 ) -> tuple[list[torch.Tensor], list[torch.Tensor] | None]:
-    """The sums of the absolute values of the terms of each parameter and of each buffer."""
+    """For each element of the parameters and of the buffers, the sum of the absolute values of its terms."""
     sizes = [[value.double().abs() for value in values] for values in (params, grads, buffers or ())]
     steps, new = _stepped(sizes[0], sizes[1], sizes[2] if buffers else None, momentum, weight_decay, nesterov)
     return [size + lr * step for size, step in zip(sizes[0], steps, strict=True)], new

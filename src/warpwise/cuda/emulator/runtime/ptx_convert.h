@@ -9,7 +9,7 @@ struct NarrowFormat {
   const char* name;
   int width;                     // distance of the two numbers in bits: two e2m1 share a byte
   double largest;                // 0 for the scale factors ue8m0, which take every number
-  unsigned char (*from)(float);  // to nearest even, and to the largest finite number beyond it
+  unsigned char (*from)(float);  // rounds to nearest even; saturates to the largest finite number
   float (*value)(unsigned char);
 };
 template <__nv_fp8_interpretation_t kind>
