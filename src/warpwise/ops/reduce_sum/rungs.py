@@ -44,17 +44,17 @@ FEWEST_VECTORS = 640  # of a row in full batches
 MOST_FULL = 512  # threads of a row that is one batch, at most
 DEEP_BATCH = 8  # loads in flight of a thread of a longer row
 MOST_DEEP = 384  # threads of a longer row, at most
-FEW_WAVES = 4  # rows for each SM, at most, that have the blocks of ``_few_blocks``
-LEAST_OF_FEW = 1024  # 16-byte vectors of a row: only longer ones have them
+MAX_ROWS_PER_SM = 4  # rows for each SM up to which ``_few_blocks`` applies
+MIN_FEW_VECTORS = 1025  # 16-byte vectors of a row from which on ``_few_blocks`` applies
 FEW_THREADS = {DEEP_BATCH: (128, 160, 192, 224, 256, 288, 320, 384, 512), BATCH: (256, 320, 384, 512, 640, 768)}
-RESIDENT = {DEEP_BATCH: 1170, BATCH: 1638}  # threads of an SM, of 56 and of 40 registers each
+RESIDENT = {DEEP_BATCH: 1170, BATCH: 1638}  # threads that an SM holds, with 56 and with 40 registers each
 FEW_MODEL = RowBlocks(latency=0.6, later=0.6, uneven=1.4)
-MOST_ROWS = 64  # rows for each SM up to which batches are full: the waves of more blocks hide each other's ends
+MOST_ROWS = 64  # rows for each SM up to which batches are full; of more, blocks start while others end
 LONG_ROW = 24 * MOST_THREADS  # elements of a row, from which on several blocks share it
-FILL = 768  # threads of an SM whose loads are the bytes in flight that it needs, if rows are few
+FILL = 768  # threads for each SM, if rows are few: their loads are enough bytes in flight
 SHORT_ROW = 16  # elements of a row of k11, at most
 SHORT_NARROW_ROW = 64  # the same for 2-byte elements
-BLOCKS_AN_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
+BLOCKS_PER_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
 SHARING_THREADS = 512  # of a block of k09
 MANY_COLUMNS, LONG_COLUMN = 4096, 2048  # of 2-byte elements, in tensors of 16 MB: see ``default``
 MOST_BLOCKS = 2**31 - 1
@@ -77,7 +77,7 @@ def over_rows(launch: Launch) -> Launch:
 def parts_of(x: torch.Tensor, each: int) -> int:
     """Blocks per row: at least ``each`` elements per block, and about as many blocks as are resident on the GPU."""
     rows, columns = x.shape
-    return max(1, min(BLOCKS_AN_SM * sm_count(x) // rows, cdiv(columns, each)))
+    return max(1, min(BLOCKS_PER_SM * sm_count(x) // rows, cdiv(columns, each)))
 
 
 def atomically(launch: Launch) -> Launch:
@@ -161,13 +161,13 @@ def batch_of(x: torch.Tensor, threads: int) -> int:
 
 
 def _few_blocks(rows: int, vectors: int, sms: int) -> tuple[int, int] | None:
-    """Threads, and vectors of a thread in flight, of long rows of which there are one to four for each SM; else None.
+    """Threads, and vectors in flight per thread, for one to four long rows for each SM; None for other rows.
 
-    They have the least predicted time: the blocks are few, so that it depends on how evenly the SMs have them. The
-    model is fitted to 390 times of 26 shapes on an H200, of which the choices are within 2 % of the fastest on average,
-    and within 6 %.
+    They have the least predicted time. The blocks are so few that it depends on how evenly they are distributed among
+    the SMs. The model was fitted to 390 times of 26 shapes on an H200. There its choices take up to 6 % more time than
+    the fastest configuration, 2 % on average.
     """
-    if vectors <= LEAST_OF_FEW or not sms <= rows <= FEW_WAVES * sms:
+    if vectors < MIN_FEW_VECTORS or not sms <= rows <= MAX_ROWS_PER_SM * sms:
         return None
     forms = ((threads, batch) for batch, counts in FEW_THREADS.items() for threads in counts)
     return min(
@@ -347,7 +347,7 @@ def default(input: torch.Tensor, dim: int | None) -> str | None:
         length = input.numel() if dim is None else length_along(input, dim)
         if dim is not None and 0 < length <= most:
             return "k11_short_rows"
-        shared = length > LONG_ROW and 2 * input.numel() // length <= BLOCKS_AN_SM * sm_count(input)
+        shared = length > LONG_ROW and 2 * input.numel() // length <= BLOCKS_PER_SM * sm_count(input)
         return "k09_last_block" if shared else "k06_two_passes"
     length = length_along(input, dim)
     columns = input.numel() // max(1, length)
