@@ -10,6 +10,7 @@ from tests.commands import python
 from warpwise import cuda
 from warpwise.cuda.inline import build, source
 from warpwise.cuda.inline import load_inline as inline
+from warpwise.cuda.inline.device_names import on_cpu
 
 CUDA = r"""
 #include <c10/cuda/CUDAException.h>
@@ -382,7 +383,7 @@ def test_invalid_arguments_raise(arguments, message):
 
 
 def test_line_numbers_do_not_change():
-    made = source.on_cpu(source.host_code(CUDA, "x.cu"))
+    made = on_cpu(source.host_code(CUDA, "x.cu"))
     body = made.split('\n#line 1 "<variables>"')[0]
     assert body.count("\n") == CUDA.count("\n")
     numbered = dict(enumerate(body.splitlines(), 1))

@@ -4,6 +4,7 @@ import pytest
 
 from warpwise import cuda
 from warpwise.cuda.inline import device, source
+from warpwise.cuda.inline.device_names import on_cpu
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_an_unparsable_launch_raises_with_its_line():
     ],
 )
 def test_device_names_are_replaced_by_the_cpus(written, meant):
-    assert source.on_cpu(written) == meant
+    assert on_cpu(written) == meant
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,9 @@ import torch
 from warpwise import native
 from warpwise.cache import atomic_write, build_lock, cache_dir, key
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.inline import source
+from warpwise.cuda.inline.device_names import functions_of, on_cpu
+from warpwise.cuda.inline.headers import HeaderCopies
+from warpwise.cuda.source import includes
 
 HERE = Path(__file__).parent
 _INCLUDE = HERE / "include"
@@ -264,7 +266,8 @@ def _compile(sources: Sources, folder: Path, workers: ThreadPoolExecutor, light:
     flags += _include_flags(light)
     parts = [("main", _host_source(sources, light), sources.cflags)]
     if sources.cuda:
-        parts.append(("cuda", _cuda_host_source(sources, light), _host_flags(sources.cuda_cflags)))
+        text = _cuda_host_source(sources, light, folder / "headers")
+        parts.append(("cuda", text, _host_flags(sources.cuda_cflags)))
     started = []
     for stem, text, more in parts:
         path = folder / f"{stem}.cpp"
@@ -297,7 +300,7 @@ def _host_flags(cuda_cflags: Sequence[str]) -> list[str]:
 
 
 def _host_source(sources: Sources, light: bool) -> str:
-    text = sources.cpp if not sources.cuda else source.on_cpu(sources.cpp)
+    text = sources.cpp if not sources.cuda else on_cpu(sources.cpp)
     head = ["#include <torch/types.h>", "#include <torch/extension.h>"] if sources.implicit_headers else []
     head += _operator_includes(text, light)
     bindings = ["#include <torch/extension.h>", sources.bindings] if sources.bindings else []
@@ -306,14 +309,19 @@ def _host_source(sources: Sources, light: bool) -> str:
     )
 
 
-def _cuda_host_source(sources: Sources, light: bool) -> str:
+def _cuda_host_source(sources: Sources, light: bool, scratch: Path) -> str:
+    """The host code of the CUDA source. The copies of the headers in its include folders are written to ``scratch``."""
     file = f"{sources.name}.cu"
-    text = source.on_cpu(source.host_code(sources.cuda, file))
+    libraries = (_TORCH, Path(sysconfig.get_path("include")), *includes.toolkit())
+    folders = [Path(each) for each in sources.include if not any(map(Path(each).is_relative_to, libraries))]
+    copies = HeaderCopies(folders, scratch, translate=on_cpu)
+    text = on_cpu(copies.host_code(sources.cuda, file))
+    copies.write()
     head = ["#include <torch/types.h>"] if sources.implicit_headers else []
     head += [
         "#include <cuda.h>",
         "#include <cuda_runtime.h>",
-        *_operator_includes(text, light),
+        *_operator_includes("\n".join((text, *copies.texts.values())), light),
         "#include <warpwise_host/launch.h>",
     ]
     return "\n".join([*head, f'#line 1 "{file}"', text, ""])
@@ -323,7 +331,7 @@ def _operator_includes(text: str, light: bool) -> list[str]:
     """``#include`` lines for PyTorch's free functions that ``text`` uses; each has a header of its own."""
     if not light:
         return []
-    names = sorted(source.functions_of(text))
+    names = sorted(functions_of(text))
     found = [f"#include <ATen/ops/{name}.h>" for name in names if _operator_header(name)]
     # Lists of tensors double the compile time: List.h instantiates the containers of every type of TorchScript.
     if re.search(r"\bITensorListRef\b", "".join((text, *map(_operator_header, names)))):

@@ -55,7 +55,8 @@ def load_inline(
     ``device`` is "cuda" or "cpu": where CUDA sources run; by default "cuda" if there is a GPU. Built for "cpu":
 
     - A CPU tensor is treated as a CUDA tensor: in the sources given here ``x.is_cuda()`` is true (and ``is_cpu()``
-      false), ``torch::kCUDA`` means ``torch::kCPU``, ``x.cuda()`` is ``x``. Headers that they include are unchanged.
+      false), ``torch::kCUDA`` means ``torch::kCPU``, ``x.cuda()`` is ``x``. The same holds for headers with CUDA code
+      in ``extra_include_paths`` that the CUDA sources include; other headers are unchanged.
     - Launches are checked against the target (``$WARPWISE_TARGET``, or sm_90) and run at once. Streams are ignored, and
       events record the host's time.
     - A pointer may access the whole of the tensor or of the ``cudaMalloc`` allocation that it points into. Pointers

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from warpwise.cuda.errors import CompileError, UnsupportedFeature
 from warpwise.cuda.inline.functors import called_on_host, is_call_operator
 from warpwise.cuda.source.declarations import Declaration, Macro, declarations, macros, significant
-from warpwise.cuda.source.lexer import Lines, Token, blank, closing, closing_angle, lex, split
+from warpwise.cuda.source.lexer import Lines, Token, closing, closing_angle, lex, split
 
 # A macro of this name would break the attributes of the C++ library's headers.
 _NOINLINE = re.compile(r"(?<![(\w])__noinline__\b")
@@ -61,6 +61,7 @@ def host_code(text: str, file: str, table: str = "ww_symbols", *, functors: bool
     called = called_on_host(found, defined) if functors else frozenset()
     for declaration in found:
         edits += _strip_device_code(text, tokens, declaration, defined, called)
+    edits += _of_macros(text, tokens, defined)
     symbols = ", ".join(_symbol_entries(found, lines))
     if not symbols:
         return apply(text, edits)
@@ -130,6 +131,25 @@ def _strip_device_code(
     start = declaration.tokens[_end_of_head(declaration)].start
     end = declaration.tokens[declaration.body[1]].end
     return [Edit(start, end, ";" + _preserved_lines(text, tokens, start, end))]
+
+
+_DEFINE = re.compile(r"#\s*define\s+\w+(?:\([^)]*\))?(?=[\s\S]*\{)")
+
+
+def _of_macros(text: str, tokens: Sequence[Token], defined: dict[str, Macro]) -> Iterable[Edit]:
+    """The edits of kernels and device functions that a macro declares."""
+    for token in tokens:
+        define = _DEFINE.match(token.text) if token.kind == "directive" else None
+        start = token.start + define.end() if define else token.end
+        inner = moved(lex(text[start : token.end], directives=False), start)
+        for declaration in declarations(inner, defined):
+            for edit in _strip_device_code(text, (), declaration, defined):
+                yield Edit(edit.start, edit.end, edit.text.replace("\n", "\\\n"))
+
+
+def moved(tokens: Iterable[Token], by: int) -> list[Token]:
+    """``tokens`` of a directive, with offsets in the whole text and without comments."""
+    return [Token(t.kind, t.text, t.start + by, t.end + by) for t in tokens if t.kind != "comment"]
 
 
 def _end_of_head(declaration: Declaration) -> int:
@@ -215,7 +235,9 @@ def _instance_name(text: str, kernel: Declaration) -> str:
     if tokens[opening - 1].text == ">":  # an explicit specialisation: `void scale<float>(...)`
         start = _opening_angle(tokens, opening - 1)
         return tokens[start - 1].text + text[tokens[start].start : tokens[opening - 1].end]
-    name = tokens[opening - 1].text
+    name, at = tokens[opening - 1].text, opening - 2
+    while at > 0 and tokens[at].text == "##":  # in a macro
+        name, at = f"{tokens[at - 1].text}##{name}", at - 2
     if tokens[0].text != "template" or (end := closing_angle(tokens, 1)) is None:
         return name
     arguments = []
@@ -267,9 +289,7 @@ def _launches(text: str, tokens: Sequence[Token], lines: Lines) -> Iterable[Edit
     yield from _launch_edits(text, code, lines)
     for token in tokens:
         if token.kind == "directive" and "<<<" in token.text:
-            inner = [t for t in lex(token.text, directives=False) if t.kind != "comment"]
-            moved = [Token(t.kind, t.text, t.start + token.start, t.end + token.start) for t in inner]
-            yield from _launch_edits(text, moved, lines)
+            yield from _launch_edits(text, moved(lex(token.text, directives=False), token.start), lines)
 
 
 def _launch_edits(text: str, tokens: Sequence[Token], lines: Lines) -> Iterable[Edit]:
@@ -334,61 +354,3 @@ def _callee_start(tokens: Sequence[Token], chevrons: int) -> int | None:
             return index - 1  # ::scale
         index -= 2
     return None
-
-
-# ---- devices
-
-
-_ON_CPU = {"is_cuda": "is_cpu", "is_cpu": "is_cuda", "cuda": "cpu", "kCUDA": "kCPU"}
-
-
-def on_cpu(text: str) -> str:
-    """Replace PyTorch's names for the CUDA device by those for the CPU.
-
-    ``x.is_cuda()`` becomes ``x.is_cpu()``, ``torch::kCUDA`` becomes ``torch::kCPU``, ``x.cuda()`` becomes ``x.cpu()``.
-    Comments and strings do not change, except ``Device("cuda")``.
-    """
-    edits: list[Edit] = []
-    tokens = lex(text)
-    for token in tokens:
-        if token.kind == "directive" and not re.match(r"#\s*include", token.text):
-            inner = lex(token.text, directives=False)
-            edits += _devices([Token(t.kind, t.text, t.start + token.start, t.end + token.start) for t in inner])
-    edits += _devices([token for token in tokens if token.kind not in ("comment", "directive")])
-    return apply(text, edits)
-
-
-def _devices(tokens: Sequence[Token]) -> Iterable[Edit]:
-    texts = [token.text for token in tokens]
-    for index, token in enumerate(tokens):
-        before = texts[index - 1] if index else ""
-        after = texts[index + 1 : index + 3]
-        if token.kind == "string" and re.match(r'"cuda(:\d+)?"$', token.text):
-            if before == "(" and index > 1 and texts[index - 2] in ("Device", "device"):
-                yield Edit(token.start, token.end, '"cpu"')
-        elif token.kind != "identifier":
-            continue
-        elif token.text == "kCUDA":
-            yield Edit(token.start, token.end, "kCPU")
-        elif (
-            token.text in ("CUDA", "CPU") and before == "," and "TORCH_LIBRARY_IMPL" in texts[max(0, index - 4) : index]
-        ):
-            # An operator may have both implementations: they are swapped, so that the CUDA one runs.
-            yield Edit(token.start, token.end, "CPU" if token.text == "CUDA" else "CUDA")
-        elif token.text == "CUDA" and before == "::" and texts[index - 2] in ("DeviceType", "DispatchKey", "Backend"):
-            yield Edit(token.start, token.end, "CPU")
-        elif token.text in ("is_cuda", "is_cpu", "cuda") and before in (".", "->") and after == ["(", ")"]:
-            if texts[max(0, index - 5) : index - 1] == [".", "type", "(", ")"] and token.text == "is_cuda":
-                # x.type().is_cuda(), deprecated: the type has no is_cpu().
-                yield Edit(tokens[index - 5].start, token.end, ".is_cpu")
-            else:
-                yield Edit(token.start, token.end, _ON_CPU[token.text])
-
-
-def functions_of(text: str) -> frozenset[str]:
-    """The names that ``text`` uses from ``torch::`` or ``at::``; with ``using namespace``, all names that it calls."""
-    code = "".join(blank(t.text) if t.kind in ("comment", "string") else t.text + " " for t in lex(text))
-    names = set(re.findall(r"\b(?:torch|at)\s*::\s*(\w+)\b", code))
-    if re.search(r"\busing\s+namespace\s+(?:torch|at)\b", code):
-        names |= set(re.findall(r"\b(\w+)\s*\(", code))
-    return frozenset(names)

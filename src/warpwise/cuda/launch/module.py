@@ -138,6 +138,12 @@ class Module:
             raise CompileError(f"{self.file}: set_constant: the source declares no variable {name!r}")
         self.constants.set(plain, value)
 
+    def _may_be_made_by_macro(self, name: str) -> bool:
+        """True if only the compiler can decide whether the source or a header of its project has the kernel."""
+        headers = includes.included(self.text, self.include).items()
+        texts = [self.text, *(text for path, text in headers if includes.DEVICE_HEADERS not in path.parents)]
+        return any("##" in text or re.search(rf"\b{name}\b", text) for text in texts)
+
     def _declaration(self, expression: str) -> KernelDeclaration | None:
         if OVERLOAD.match(expression):
             return None  # the compiler decides which of several kernels of one name it is
@@ -148,8 +154,7 @@ class Module:
             )
         declaration = kernel_of(match[1], self.declarations)
         name = match[1].rpartition("::")[2]
-        made_by_macro = "##" in self.text or re.search(rf"\b{name}\b", self.text)  # left to the compiler to decide
-        if declaration is None and not made_by_macro:
+        if declaration is None and not self._may_be_made_by_macro(name):
             raise self._unknown(match[1])
         if declaration is not None and declaration.template and not match[2]:
             wanted = ", ".join(declaration.template_parameters)

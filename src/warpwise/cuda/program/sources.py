@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpwise.cuda.errors import CompileError, UnsupportedFeature
-from warpwise.cuda.inline import source
+from warpwise.cuda.inline.headers import HeaderCopies
 from warpwise.cuda.source import includes
 from warpwise.cuda.source.lexer import Lines
 
 _OWN = Path(__file__).parent / "include"  # the CUDA libraries that have a CPU version
 _SHARED = Path(__file__).parents[1] / "inline/include/cuda"  # CUDA's headers for host code, also of load_inline
-_INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
 _FUNCTORS = re.compile(r'#\s*include\s*[<"](?:thrust|cub)/')
 _STANDARD = re.compile(r"cuda/std/(\w+)$")  # libcu++: the C++ library's header has the same name
 # Headers whose declarations cuda_runtime.h has.
@@ -23,9 +22,7 @@ _RUNTIME = re.compile(
     r"|(?:crt/)?host_(?:defines|config)|(?:cuda_)?(?:surface|texture)_types|(?:surface|texture_fetch)_functions"
     r"|cuda_device_runtime_api|crt/device_functions)\.hp?p?$"
 )
-_CUDA = re.compile(r"__global__|__device__|__noinline__|__constant__|__managed__|<<<")
 _TEXTURE_REFERENCE = re.compile(r"^[ \t]*(?:static[ \t]+)?(texture[ \t]*<[^;()]*;)", re.MULTILINE)
-_SPACED_LAUNCH = re.compile(r"<<[ \t]+<(?=[^;\n]*>>[ \t]*>)([^;\n]*?)>>[ \t]*>")  # kernel << <grid, block>> > (x)
 _MAIN = re.compile(r"\b(?:int|auto|void)\s+(?:\w+\s+)?main\s*\(")
 # Libraries of host code that a program on a CPU cannot use.
 _LIBRARIES = (
@@ -65,47 +62,29 @@ def host_file(path: Path, include: Sequence[Path], scratch: Path) -> HostFile:
     text = path.read_text("utf-8-sig", "replace")
     folders = [path.parent, *include]
     folders += includes.project_folders(path, text, (*folders, includes.DEVICE_HEADERS))
-    copies: dict[Path, str] = {}
-    contents: dict[str, str] = {}
-
     functors = any(_FUNCTORS.search(each) for each in (text, *includes.included(text, folders).values()))
-
     _refuse_texture_references(text, path)
-
-    def rewritten(content: str, file: Path, where: Sequence[Path], table: str) -> str:
-        content = _SPACED_LAUNCH.sub(r"<<<\1>>>", content)
-        code = source.host_code(content, str(file), table, functors=functors) if _CUDA.search(content) else content
-
-        def line(match: re.Match[str]) -> str:
-            name = match[2].strip('<>"')
-            found = next((folder / name for folder in where if (folder / name).is_file()), None)
-            if found is None:
-                if _RUNTIME.match(name):
-                    return f"{match[1]}<cuda_runtime.h>"
-                if (standard := _STANDARD.match(name)) and not (_SHARED / name).is_file():
-                    return f"{match[1]}<{standard[1]}>"
-                if not (_OWN / name).is_file():
-                    _refuse_library(name, code, match.start(), file)
-                return match[0]
-            found = found.resolve()
-            if found not in copies:
-                copies[found] = f"{len(copies)}_{found.name}"
-                inner = found.read_text("utf-8-sig", "replace")
-                number = f"ww_symbols_{len(copies)}"
-                contents[copies[found]] = rewritten(inner, found, (found.parent, *folders), number)
-            return f'{match[1]}"{scratch / copies[found]}"'
-
-        return f'#line 1 "{file}"\n{_INCLUDE.sub(line, code)}\n'
-
-    body = rewritten(text, path, folders, "ww_symbols")
-    openmp = any("omp.h" in each or re.search(r"#\s*pragma\s+omp", each) for each in (body, *contents.values()))
-    return HostFile(path, body, tuple(folders), contents, openmp)
+    copies = HeaderCopies(folders, scratch, functors, _not_of_project)
+    body = f'#line 1 "{path}"\n{copies.host_code(text, str(path))}\n'
+    openmp = any("omp.h" in each or re.search(r"#\s*pragma\s+omp", each) for each in (body, *copies.texts.values()))
+    return HostFile(path, body, tuple(folders), copies.texts, openmp)
 
 
-def _refuse_library(name: str, text: str, position: int, file: Path) -> None:
+def _not_of_project(name: str, text: str, position: int, file: str) -> str | None:
+    """The header that replaces the header ``name`` of a library; None if it is included as it is."""
+    if _RUNTIME.match(name):
+        return "<cuda_runtime.h>"
+    if (standard := _STANDARD.match(name)) and not (_SHARED / name).is_file():
+        return f"<{standard[1]}>"
+    if not (_OWN / name).is_file():
+        _refuse_library(name, text, position, file)
+    return None
+
+
+def _refuse_library(name: str, text: str, position: int, file: str) -> None:
     for pattern, library in _LIBRARIES:
         if pattern.search(name):
-            where, line = Lines(text, str(file)).at(position)
+            where, line = Lines(text, file).at(position)
             raise UnsupportedFeature(
                 f"{where}:{line}: #include <{name}>: {library} has no CPU version here; run the program on a GPU, or "
                 "its kernels by `warpwise check`"

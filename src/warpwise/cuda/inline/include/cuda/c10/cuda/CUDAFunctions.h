@@ -7,5 +7,6 @@ namespace c10::cuda {
 inline c10::DeviceIndex device_count() noexcept { return 1; }
 inline c10::DeviceIndex current_device() { return 0; }
 inline void set_device(c10::DeviceIndex, bool = false) {}
+inline void MaybeSetDevice(c10::DeviceIndex) {}
 inline void device_synchronize() {}
 }  // namespace c10::cuda
