@@ -100,3 +100,8 @@ def test_device_functions_of_macros_lose_their_bodies():
     made = source.host_code(ATOMICS, "x.cuh")
     assert "atomicCAS" not in made
     assert made.splitlines()[20] == ATOMICS.splitlines()[20] == "ATOMIC(Once)"
+
+
+def test_a_macro_that_opens_a_function_is_kept():
+    text = "#define BEGIN(name) __device__ int name() { if (1) {}\nBEGIN(f) return 1; }\n"
+    assert source.host_code(text, "x.cuh").startswith("#define BEGIN(name) __device__ int name() { if (1) {}\n")

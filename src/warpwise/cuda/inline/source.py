@@ -61,7 +61,7 @@ def host_code(text: str, file: str, table: str = "ww_symbols", *, functors: bool
     called = called_on_host(found, defined) if functors else frozenset()
     for declaration in found:
         edits += _strip_device_code(text, tokens, declaration, defined, called)
-    edits += _of_macros(text, tokens, defined)
+    edits += _of_macros(text, tokens, defined, called)
     symbols = ", ".join(_symbol_entries(found, lines))
     if not symbols:
         return apply(text, edits)
@@ -136,14 +136,19 @@ def _strip_device_code(
 _DEFINE = re.compile(r"#\s*define\s+\w+(?:\([^)]*\))?(?=[\s\S]*\{)")
 
 
-def _of_macros(text: str, tokens: Sequence[Token], defined: dict[str, Macro]) -> Iterable[Edit]:
-    """The edits of kernels and device functions that a macro declares."""
+def _of_macros(
+    text: str, tokens: Sequence[Token], defined: dict[str, Macro], called: frozenset[str]
+) -> Iterable[Edit]:
+    """The edits of kernels and device functions that a macro declares as a whole."""
     for token in tokens:
         define = _DEFINE.match(token.text) if token.kind == "directive" else None
         start = token.start + define.end() if define else token.end
         inner = moved(lex(text[start : token.end], directives=False), start)
+        words = [each.text for each in inner]
+        if words.count("{") != words.count("}"):
+            continue
         for declaration in declarations(inner, defined):
-            for edit in _strip_device_code(text, (), declaration, defined):
+            for edit in _strip_device_code(text, (), declaration, defined, called):
                 yield Edit(edit.start, edit.end, edit.text.replace("\n", "\\\n"))
 
 
