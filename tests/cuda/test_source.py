@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warpwise import cuda
 from warpwise.cuda.source.device_code import device_code, prune
 from warpwise.cuda.source.kernels import kernel_of, kernels
 from warpwise.cuda.source.lexer import Lines, lex, split
@@ -245,3 +247,36 @@ __global__ void k(int* x) { x[0] = 1; }
 """
     pruned = prune(text, ["k"])
     assert "disable" not in pruned and "#pragma unroll" in pruned and pruned.count("\n") == text.count("\n")
+
+
+PROTOTYPES = """
+typedef char Yes;
+struct No { char x[2]; };
+template <typename T> Yes has_type(typename T::type*);
+template <typename T> No has_type(...);
+double precise(float x);
+torch::Tensor precise(torch::Tensor x);
+int print(float x);
+int bytes(const char* of);
+#define RESULT(x) decltype(precise(x))
+template <typename T> struct Traits { static const bool value = sizeof(has_type<T>(0)) == sizeof(Yes); };
+struct A { using type = int; };
+__global__ void k(float* out, int print) {
+  RESULT(1.0f) sum = print;
+  out[0] = Traits<A>::value;
+  out[1] = Traits<No>::value;
+  out[2] = sizeof sum + sizeof(print);
+  const int bytes = sizeof(float);
+  out[3] = sizeof precise(out[bytes]) + bytes;
+}
+"""
+
+
+def test_prototypes_of_host_functions_are_kept_for_the_types_of_their_results() -> None:
+    code = prune(PROTOTYPES, ["k"])
+    assert "Yes has_type" in code and "No has_type" in code and "double precise" in code
+    assert "Tensor" not in code and "int print(" not in code and "int bytes(" not in code
+    out = torch.zeros(4)
+    module = cuda.load(PROTOTYPES.replace("\ntypedef", "\n#include <torch/torch.h>\ntypedef"))
+    module["k"][1, 1](out, 3)
+    assert out.tolist() == [1.0, 0.0, 12.0, 12.0]

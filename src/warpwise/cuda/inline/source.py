@@ -136,9 +136,7 @@ def _strip_device_code(
 _DEFINE = re.compile(r"#\s*define\s+\w+(?:\([^)]*\))?(?=[\s\S]*\{)")
 
 
-def _of_macros(
-    text: str, tokens: Sequence[Token], defined: dict[str, Macro], called: frozenset[str]
-) -> Iterable[Edit]:
+def _of_macros(text: str, tokens: Sequence[Token], defined: dict[str, Macro], called: frozenset[str]) -> Iterable[Edit]:
     """The edits of kernels and device functions that a macro declares as a whole."""
     for token in tokens:
         define = _DEFINE.match(token.text) if token.kind == "directive" else None
