@@ -66,3 +66,27 @@ def test_two_headers_whose_names_have_the_same_hash(tmp_path: Path) -> None:
     found = cuda.load(tmp_path / "k.cu")["k"][1, 1].check(torch.zeros(1, dtype=torch.int32), bytes(4), bytes(4))
     assert found[0].access is not None
     assert (found[0].access.file, found[0].access.line) == (long, 3)
+
+
+def test_the_other_side_of_a_race_names_one_of_many_headers(tmp_path: Path) -> None:
+    count, culprit = 40, 17
+    for number in range(count):
+        text = f"__device__ void add{number}(int* x) {{\n  atomicAdd(x, 1);\n}}\n"
+        (tmp_path / f"h{number}.cuh").write_text(text)
+    includes = "".join(f'#include "h{number}.cuh"\n' for number in range(count))
+    calls = "".join(f"  add{number}(x + {number + 1});\n" for number in range(count))
+    racing = f"  if (threadIdx.x == 0) add{culprit}(x);\n  if (threadIdx.x == 33) x[0] = 2;\n"
+    (tmp_path / "k.cu").write_text(f"{includes}__global__ void k(int* x) {{\n{calls}{racing}}}\n")
+    found = cuda.load(tmp_path / "k.cu")["k"][1, 64].check(torch.zeros(count + 1, dtype=torch.int32))
+    assert [each.kind for each in found] == [cuda.DataRace]
+    assert found[0].other is not None
+    assert (found[0].other.file, found[0].other.line) == (str(tmp_path / f"h{culprit}.cuh"), 2)
+
+
+def test_the_other_side_of_a_race_in_a_long_file(tmp_path: Path) -> None:
+    lines = 20_000
+    text = "\n" * (lines - 1) + "__global__ void k(int* x) { if (threadIdx.x == 0) atomicAdd(x, 1);\n"
+    (tmp_path / "k.cu").write_text(f"{text}  if (threadIdx.x == 33) x[0] = 2;\n}}\n")
+    found = cuda.load(tmp_path / "k.cu")["k"][1, 64].check(torch.zeros(1, dtype=torch.int32))
+    assert found[0].access is not None and found[0].other is not None
+    assert (found[0].access.line, found[0].other.line) == (lines + 1, lines)

@@ -56,7 +56,7 @@ _WARP = 32
 _FILLED = (0xFEFEFEFE, 0xAAAAAAAA)  # 32 bits of a local variable without a value, by g++ and by clang
 _FACTORS = (*range(1, 65), *(2**i for i in range(7, 14)))
 _NEAR, _FAR = 2**12, 2**24
-_HASHED_BYTES = 80  # kHashedBytes of abi.h
+_HASHED_BYTES, _LINE_BITS = 80, 18  # kHashedBytes and kLineBits of abi.h
 
 
 def translate(build: Build, reports: Sequence[Report], load_bias: int, block: Index3) -> list[Finding]:
@@ -140,15 +140,12 @@ def _access(build: Build, side: Side, places: dict[int, tuple[str, int]], load_b
 
 
 def _place(build: Build, place: int) -> tuple[str, int]:
-    """Return the file and the line of a place that ``ww_place`` of abi.h made, or of one of a stamp if negative.
+    """Return the file and the line of a place that ``ww_place`` of abi.h made.
 
     Of several files with the same hash, the first one that has a statement in this line.
     """
-    line_bits, hash_bits = (18, 13) if place > 0 else (14, 3)
-    place = abs(place)
-    hashed = place >> line_bits
-    line = place & ((1 << line_bits) - 1)
-    files = [each for each in (build.file, *build.files) if _file_hash(each) % (1 << hash_bits) == hashed]
+    hashed, line = divmod(place, 1 << _LINE_BITS)
+    files = [each for each in (build.file, *build.files) if _file_hash(each) == hashed]
     if len(files) > 1:
         files = [each for each in files if _STATEMENT.search(_text(build, each, line))] or files
     return (files[0] if files else build.file), line

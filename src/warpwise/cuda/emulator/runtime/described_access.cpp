@@ -44,7 +44,7 @@ void describe_stamp(Side& side, uint64_t stamp, bool wrote) {
     copy_index(side.thread, runtime.thread_index[thread_of(stamp)]);
   side.action = action_of(wrote, stamp);
   if (stamp & kLineFlag)
-    side.line = -static_cast<int32_t>(stamp & (kLineFlag - 1));
+    side.line = place_of(stamp);
   else if (stamp & kLocationBits)
     side.pc = runtime.text + (stamp & kLocationBits);
 }

@@ -41,7 +41,7 @@ enum Action : int32_t {
 enum Space : int32_t { kNoSpace, kGlobal, kShared, kDynamicShared, kModule, kLocal };
 
 // One of the threads in a report, and what it did. `pc` is a return address in the kernel's library; `line` is set for
-// operations that pass their place (ww_place), else 0; it is negative for a place of a stamp (shadow.h).
+// operations that pass their place (ww_place), else 0.
 struct Side {
   uint32_t block[3], thread[3];
   Action action;

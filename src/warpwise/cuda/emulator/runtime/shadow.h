@@ -2,14 +2,15 @@
 // further readers. An access that conflicts with one of them, and is not ordered with it by happens-before, is a data
 // race.
 #pragma once
+#include "places.h"
 #include "state.h"
 
 namespace ww {
 
 // A stamp identifies an access, in 64 bits from the highest: epoch (24), thread (10), clock (11), strong (1: atomic or
-// volatile), location (18: kLineFlag and a place in the source, or an offset in the kernel's code, 0 if unknown).
-// `rest` holds the number (20) of the set of the further readers in the epoch of `read`, see readers.h, and three masks
-// of the word's bytes (4 each): written, read by the first reader, read by the others.
+// volatile), location (18: kLineFlag and the number of a place in the source, see places.h, or an offset in the
+// kernel's code; 0 if unknown). `rest` holds the number (20) of the set of the further readers in the epoch of `read`,
+// see readers.h, and three masks of the word's bytes (4 each): written, read by the first reader, read by the others.
 struct __attribute__((packed, aligned(4))) Cell {
   uint64_t write, read;
   uint32_t rest;
@@ -18,8 +19,6 @@ static_assert(sizeof(Cell) == 20, "shadow cells take five times the memory of th
 
 constexpr uint64_t kClockBits = uint64_t{0x7ff} << 19, kInFlight = kClockBits, kStrong = uint64_t{1} << 18;
 constexpr uint64_t kLocationBits = kStrong - 1, kLineFlag = kStrong >> 1;
-// A place in a stamp: a line below kShortLine, else 0, and the last bits of the hash of the file's name.
-constexpr uint64_t kShortFiles = 8, kShortLine = kLineFlag / kShortFiles;
 constexpr uint32_t kReaderSet = 0xfffff;
 constexpr int kWriteMask = 20, kReadMask = 24, kOthersMask = 28;
 
@@ -34,9 +33,11 @@ inline uint64_t code_offset(Address pc) {
 // A strong access keeps its line, which distinguishes an atomic from a volatile access.
 inline uint64_t location_of(Address pc, int line, bool strong = false) {
   if (runtime.ptx && !strong) return code_offset(runtime.ptx);
-  const uint64_t number = static_cast<uint64_t>(ww_line_of(line)), file = static_cast<uint64_t>(line) >> kLineBits;
-  if (line <= 0) return code_offset(pc);
-  return number < kShortLine ? kLineFlag | (file % kShortFiles * kShortLine + number) : kLineFlag;
+  return line > 0 ? kLineFlag | number_of_place(line) : code_offset(pc);
+}
+// The place of a stamp, 0 if it has none.
+inline int place_of(uint64_t stamp) {
+  return stamp & kLineFlag ? place_of_number(static_cast<uint32_t>(stamp & (kLineFlag - 1))) : 0;
 }
 inline Cell* cell_of(const Slot& slot, Address address) {
   return reinterpret_cast<Cell*>(slot.cells + (address >> 2) * sizeof(Cell));

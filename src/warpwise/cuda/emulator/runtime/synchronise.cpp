@@ -376,7 +376,7 @@ void explain_race(uint64_t other, char* to, size_t size) {
   if (!is_withheld(other)) {
     bool released = false;
     const uint64_t flag = block_number_of(epoch_of(other)) != block.number ? observed_flag(block, other, released) : 0;
-    const int number = flag & kLineFlag ? static_cast<int>(flag % kShortLine) : 0;
+    const int number = ww_line_of(place_of(flag));
     if (number > 0) snprintf(line, sizeof line, " at line %d", number);
     if (flag)
       snprintf(to, size,
