@@ -1,5 +1,6 @@
-// cuda_pipeline_primitives.h for the emulator: __pipeline_memcpy_async, __pipeline_commit and __pipeline_wait_prior.
+// cuda_pipeline_primitives.h for the emulator: the functions __pipeline_*.
 #pragma once
+#include "cuda_awbarrier_primitives.h"
 #include "ww/async.h"
 
 WW_INLINE void __pipeline_memcpy_async(void* __restrict__ to, const void* __restrict__ from, size_t bytes,
@@ -16,3 +17,4 @@ WW_INLINE void __pipeline_memcpy_async(void* __restrict__ to, const void* __rest
 }
 WW_INLINE void __pipeline_commit() { ww_copy_commit(); }
 WW_INLINE void __pipeline_wait_prior(size_t newest) { ww_copy_wait(static_cast<unsigned>(newest)); }
+WW_INLINE void __pipeline_arrive_on(__mbarrier_t* barrier) { ww_barrier_track_copies(barrier); }

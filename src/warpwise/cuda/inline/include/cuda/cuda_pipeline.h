@@ -1,3 +1,9 @@
 // A stub for host code: kernels, which use this header's contents, are compiled by the emulator.
 #pragma once
-#include <cuda_runtime.h>
+#include "cuda_awbarrier.h"
+
+namespace nvcuda {
+namespace experimental {
+class pipeline;
+}
+}  // namespace nvcuda
