@@ -35,6 +35,13 @@ def test_template_arguments_come_from_launches_constants_and_instantiations() ->
     assert found["over(float*, int)"][0] == ("static_cast<void (*)(float*, int)>(&over)", False)
 
 
+def test_kernels_that_a_macro_of_a_header_declares() -> None:
+    header = '#define CUXTIMER(...)\n#define KERNEL_DECLARE(name) extern "C" __global__ void name\n'
+    source = 'KERNEL_DECLARE(a)(int* x) { CUXTIMER("a"); }\nKERNEL_DECLARE(b)(int* x) { CUXTIMER("b"); }\n'
+    found = kernel_expressions.expressions({"k.cu": source, "h.h": header})
+    assert found == [("k.cu", name, [(name, False)]) for name in "ab"]
+
+
 def test_files_that_others_include_are_not_drawn(tmp_path: Path) -> None:
     (tmp_path / "main.cu").write_text('#include "part.cu"\n__global__ void k() {}\n')
     (tmp_path / "part.cu").write_text("__global__ void p(int* x) { x[0] = SIZE; }\n")

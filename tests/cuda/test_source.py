@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpwise import cuda
+from warpwise.cuda.inline.source import host_code
 from warpwise.cuda.source.device_code import device_code, prune
 from warpwise.cuda.source.kernels import kernel_of, kernels
 from warpwise.cuda.source.lexer import Lines, lex, split
@@ -280,3 +281,30 @@ def test_prototypes_of_host_functions_are_kept_for_the_types_of_their_results() 
     module = cuda.load(PROTOTYPES.replace("\ntypedef", "\n#include <torch/torch.h>\ntypedef"))
     module["k"][1, 1](out, 3)
     assert out.tolist() == [1.0, 0.0, 12.0, 12.0]
+
+
+def test_a_macro_that_declares_the_kernel_of_its_argument() -> None:
+    text = """
+#define TIMER(...)
+#define KERNEL(name) extern "C" __global__ void name
+KERNEL(scale)(float* x, int n) {
+  TIMER("scale");
+  if (threadIdx.x < n) x[threadIdx.x] *= 2;
+}
+KERNEL(shift)(float* x) {
+  TIMER("shift");
+  x[threadIdx.x] += 1;
+}
+void host(float* x) { scale<<<1, 4>>>(x, 3); }
+"""
+    assert {name: each.parameters for name, each in kernels(text).items()} == {
+        "scale": (("float*", "x"), ("int", "n")),
+        "shift": (("float*", "x"),),
+    }
+    assert "+= 1" in (pruned := prune(text, {"shift"})) and "host" not in pruned
+    assert "static_cast<void (*)(" in (host := host_code(text, "x.cu")) and ">(&scale)>(ww_names, x, n)" in host
+    x = torch.ones(4)
+    module = cuda.load(text)
+    module["scale"][1, 4](x, 3)
+    module["shift"][1, 4](x)
+    assert x.tolist() == [3.0, 3.0, 3.0, 2.0]

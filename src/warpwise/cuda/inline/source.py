@@ -238,6 +238,8 @@ def _instance_name(text: str, kernel: Declaration) -> str:
     if tokens[opening - 1].text == ">":  # an explicit specialisation: `void scale<float>(...)`
         start = _opening_angle(tokens, opening - 1)
         return tokens[start - 1].text + text[tokens[start].start : tokens[opening - 1].end]
+    if tokens[opening - 1].text == ")":  # KERNEL(name)(parameters), where a macro declares the kernel
+        return kernel.name.rpartition("::")[2]
     name, at = tokens[opening - 1].text, opening - 2
     while at > 0 and tokens[at].text == "##":  # in a macro
         name, at = f"{tokens[at - 1].text}##{name}", at - 2

@@ -82,7 +82,10 @@ def _after_operator(tokens: Sequence[Token], index: int) -> int:
 
 
 def _function_name(tokens: Sequence[Token], opening: int) -> str:
-    """The name before the parameter list that opens at ``opening``, without template arguments and qualifiers."""
+    """The name before the parameter list that opens at ``opening``, without template arguments and qualifiers.
+
+    Of `KERNEL(name)(parameters)`, where a macro declares the function, it is the last word of the macro's arguments.
+    """
     index = opening - 1
     if tokens[index].text == ">":
         depth = 0
@@ -94,6 +97,8 @@ def _function_name(tokens: Sequence[Token], opening: int) -> str:
     for back in range(opening - 1, max(opening - 6, -1), -1):
         if tokens[back].text == "operator":
             return "operator" + "".join(t.text for t in tokens[back + 1 : opening])
+    if index > 0 and tokens[index].text == ")":
+        index -= 1
     return tokens[index].text if index >= 0 else ""
 
 
@@ -121,6 +126,9 @@ def _parameters(tokens: Sequence[Token], head: int, device_words: frozenset[str]
             )
             if named and not _precedes_a_name(tokens, end, head):
                 return index, min(end, len(tokens) - 1)
+            declares = before is not None and before.text in device_words - _DEVICE_WORDS  # KERNEL(name)(parameters)
+            if declares and end + 1 < head and tokens[end + 1].text == "(":
+                return end + 1, min(closing(tokens, end + 1), len(tokens) - 1)
             index = end
         elif token.text == "<" and index and tokens[index - 1].kind == "identifier":
             index = closing_angle(tokens, index) or index
