@@ -41,6 +41,7 @@ from warpwise.triton.findings import Recorder, Sources
 from warpwise.triton.intrinsics import Intrinsics, language_overrides, scalar_item
 from warpwise.triton.memory import Memory
 from warpwise.triton.outputs import add_shadows, report_unwritten
+from warpwise.triton.philox import philox_of_words
 from warpwise.triton.programs import Programs
 from warpwise.triton.races import AccessTracker
 from warpwise.triton.special_values import SpecialValues
@@ -97,6 +98,8 @@ class Interpreter:
         """Call a device function from a kernel."""
         kwargs.pop("_semantic", None)
         kwargs.pop("_generator", None)
+        if function is tl.random.philox_impl and not kwargs and (words := philox_of_words(*args)) is not None:
+            return words
         return self.rewritten(function.fn)(*args, **kwargs)
 
     def debug_value(self, block: tl.tensor) -> Any:
