@@ -114,14 +114,14 @@ def test_on_a_cpu_a_small_size_is_verified(monkeypatch: pytest.MonkeyPatch) -> N
     assert run(*CLIMB).return_value == 0
     result = run(*CLIMB, "--size", "rows=3,cols=1001")
     assert result.return_value == 1
-    assert "rows=3,cols=1001(rows=3, cols=1001), float32, seed 0" in said(result)
+    assert "rows=3,cols=1001, float32, seed 0" in said(result)
     assert "output[2, 1000] is" in said(result)
 
 
 def test_on_a_cpu_a_large_size_is_ignored_with_a_note() -> None:
     result = run(*CLIMB, "--rung", "k01", "--size", "rows=100000,cols=1001")
     assert result.return_value == 0, said(result)
-    assert "rows=100000, cols=1001): ignored, because it is too large for a checked run on a CPU" in said(result)
+    assert "rows=100000,cols=1001: ignored, because it is too large for a checked run on a CPU" in said(result)
     assert "too large" not in said(run(*CLIMB, "--rung", "k01"))
 
 
@@ -215,6 +215,15 @@ def test_the_gradient_is_verified_and_shown(monkeypatch: pytest.MonkeyPatch, tmp
     assert f"gradient: right ({len(cases)} cases)" in said(result)
     assert json.loads((tmp_path / "polynomial.json").read_text())["gradient"]["status"] == "right"
     assert "gradient" not in said(run("climb", "histogram", "--device", "cpu", "--rung", "k01", "--no-store"))
+
+
+def test_the_note_to_climb_a_backward_is_for_one_that_is_not_climbed() -> None:
+    options, note = (
+        ("--device", "cpu", "--dtype", "float32", "--rung", "k01", "--no-store"),
+        "climb polynomial_backward too",
+    )
+    assert note in said(run("climb", "polynomial", *options))
+    assert note not in said(run("climb", "polynomial", "polynomial_backward", *options))
 
 
 def test_a_wrong_gradient_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from warpwise.cli.ladder_table import LadderTable, ProgressLines
 from warpwise.cli.targets import find_ops, find_rung, known_ops
 from warpwise.lab.ladder import group_notes
 from warpwise.lab.timing.environment import resolve
+from warpwise.lab.verify.gradient import linked_note
 from warpwise.lab.verify.verdict import Step
 from warpwise.operation import Op
 
@@ -49,7 +50,7 @@ def climb(
     right = True
     with contextlib.nullcontext() if no_store else open_store("; --no-store runs without it") as store:
         for op in ops:
-            ladder = _climb(console, op, where, sizes, attributes, dtypes, rungs, budget, store)
+            ladder = _climb(console, op, ops, where, sizes, attributes, dtypes, rungs, budget, store)
             tested = not rungs or all(row.verdict.status != "untested" for row in ladder.rows)
             right = right and ladder.right and tested
             if json_path is not None:
@@ -85,6 +86,7 @@ def _ops(names: Sequence[str]) -> list[Op]:
 def _climb(
     console: Console,
     op: Op,
+    climbed: Sequence[Op],
     where: str | None,
     sizes: Sequence[str],
     attributes: Sequence[str],
@@ -93,7 +95,7 @@ def _climb(
     budget: float,
     store: lab.store.Store | None,
 ) -> lab.Ladder:
-    """Climb one ladder; show and store each result as soon as it is known."""
+    """Climb one ladder; show and store each result as soon as it is known. ``climbed`` has all operations to climb."""
     try:
         chosen_dtypes = dtypes_named(op, dtypes)
         cases = cases_named(op, sizes, attributes)
@@ -144,16 +146,17 @@ def _climb(
                 soft_wrap=True,
             )
     if ladder.gradient is not None:
-        console.print(_gradient_line(ladder.gradient), soft_wrap=True)
+        console.print(_gradient_line(ladder.gradient, climbed), soft_wrap=True)
     for note in (*ladder.notes, *keeper.notes):
         console.print(f"[yellow]{escape(note)}[/]", soft_wrap=True)
     return ladder
 
 
-def _gradient_line(verdict: lab.Verdict) -> str:
-    """``gradient: right (12 cases)``, or the first failure."""
+def _gradient_line(verdict: lab.Verdict, climbed: Sequence[Op]) -> str:
+    """``gradient: right (12 cases)``, or the first failure. Notes to climb one of ``climbed`` are omitted."""
     if verdict.right:
-        notes = "".join(f"; {escape(note)}" for note in verdict.notes)
+        done = {linked_note(op) for op in climbed}
+        notes = "".join(f"; {escape(note)}" for note in verdict.notes if note not in done)
         return f"gradient: [green]right[/] ({len(verdict.cases)} cases){notes}"
     failed = escape(str(verdict.failures[0])) if verdict.failures else "no case has a gradient"
     return f"gradient: [bold red]{verdict.status}[/]: {failed}"

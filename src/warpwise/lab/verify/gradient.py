@@ -76,10 +76,15 @@ def verify_gradient(
         raise ProblemError(f"{op.name}: the reference cannot be differentiated: no output requires a gradient")
     status: Any = "wrong" if failures else "right" if results else "untested"
     linked = op.spec.gradient.op
-    notes = () if linked is None else (f"climb {linked.name} too: it verifies the rungs of the backward",)
+    notes = () if linked is None else (linked_note(linked),)
     return Verdict(
         op.name, "gradient", place(where), status, tuple(results), tuple(failures), clock() - started, False, notes
     )
+
+
+def linked_note(backward: Op) -> str:
+    """The note of a verdict that the rungs of the linked operation ``backward`` have one of their own."""
+    return f"climb {backward.name} too: it verifies the rungs of the backward"
 
 
 class _Differentiated:
