@@ -42,6 +42,24 @@ def test_a_size_is_spelled_out_with_the_attributes_of_one_like_it() -> None:
 
 
 @pytest.mark.parametrize(
+    "size,attributes,text",
+    [
+        ("small", (), "small(m=8, n=8, k=8)"),
+        ("small", ("bias=true",), "small,bias=true(m=8, n=8, k=8)"),
+        ("m=3, n=4,k=5", (), "m=3, n=4,k=5(mode=relu)"),
+        ("m=3,n=4,k=5", ("mode=gelu", "pad=(1,2)"), "m=3,n=4,k=5,mode=gelu,pad=(1,2)"),
+    ],
+)
+def test_a_setting_that_the_name_contains_is_shown_once(size: str, attributes: tuple[str, ...], text: str) -> None:
+    assert str(cases_named(OP, [size], attributes)[0]) == text
+
+
+def test_a_shrunk_case_shows_all_its_sizes() -> None:
+    case = replace(Case("m=3,n=4", {"m": 3, "n": 4}), sizes={"m": 1, "n": 4})
+    assert str(case) == "m=3,n=4(m=1, n=4)"
+
+
+@pytest.mark.parametrize(
     "size,message",
     [
         ("huge", "no size 'huge'; there are large, small"),

@@ -60,8 +60,17 @@ class Case:
         check_values(f"case {self.name!r}", self.values)
 
     def __str__(self) -> str:
-        settings = {**self.sizes, **self.attributes}
-        return f"{self.name}({', '.join(f'{key}={value}' for key, value in settings.items())})"
+        """``large(rows=8, masked=True)``; settings that the name contains, as in ``rows=8,masked=true``, once."""
+        sizes = [f"{key}={value}" for key, value in self.sizes.items()]
+        attributes = [f"{key}={value}" for key, value in self.attributes.items()]
+        shown = sizes if not all(map(self._names, sizes)) else []  # all of them if shrinking changed one
+        shown = [*shown, *(text for text in attributes if not self._names(text))]
+        return f"{self.name}({', '.join(shown)})" if shown or "=" not in self.name else self.name
+
+    def _names(self, setting: str) -> bool:
+        """True if ``setting``, ``NAME=VALUE``, is a part of the name."""
+        name, setting = (text.replace(" ", "").casefold() for text in (self.name, setting))
+        return f",{setting}," in f",{name},"
 
 
 @dataclass(frozen=True)
