@@ -218,10 +218,7 @@ def test_the_gradient_is_verified_and_shown(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_the_note_to_climb_a_backward_is_for_one_that_is_not_climbed() -> None:
-    options, note = (
-        ("--device", "cpu", "--dtype", "float32", "--rung", "k01", "--no-store"),
-        "climb polynomial_backward too",
-    )
+    options, note = (*CLIMB[2:], "--rung", "k01"), "climb polynomial_backward too"
     assert note in said(run("climb", "polynomial", *options))
     assert note not in said(run("climb", "polynomial", "polynomial_backward", *options))
 
