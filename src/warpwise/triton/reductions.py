@@ -12,6 +12,7 @@ import triton.language as tl
 from warpwise.triton.builder import handle_of, values_of
 from warpwise.triton.compat import TensorHandle
 from warpwise.triton.undefined import passed_on
+from warpwise.triton.undefined_extremes import changed_extremes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -58,8 +59,7 @@ _INDEX_OPERATIONS = {
 
 def _extreme_with_index(combine: Any, folded: list[Array], kinds: list[tl.dtype]) -> list[Array] | None:
     """``tl.max`` and ``tl.min`` with indices along the first axis, or None for another function, or with a NaN."""
-    name = getattr(combine, "__name__", "")
-    found = _INDEX_OPERATIONS.get(name) if getattr(combine, "__module__", "").startswith("triton.language") else None
+    found = _index_operation(combine)
     if found is None or len(folded) != 2:
         return None
     values, index = values_of(TensorHandle(folded[0], kinds[0])), folded[1]
@@ -77,8 +77,17 @@ def _extreme_with_index(combine: Any, folded: list[Array], kinds: list[tl.dtype]
 
 def _numpy_operation(combine: Any) -> Any:
     """Return the NumPy equivalent of a combine function of Triton's standard library, or None."""
-    name = getattr(combine, "__name__", "")
-    return _NUMPY_OPERATIONS.get(name) if getattr(combine, "__module__", "").startswith("triton.language") else None
+    return _NUMPY_OPERATIONS.get(_standard_name(combine))
+
+
+def _index_operation(combine: Any) -> tuple[bool, bool] | None:
+    return _INDEX_OPERATIONS.get(_standard_name(combine))
+
+
+def _standard_name(combine: Any) -> str:
+    """The name of a function of Triton's standard library, else an empty string."""
+    in_library = getattr(combine, "__module__", "").startswith("triton.language")
+    return getattr(combine, "__name__", "") if in_library else ""
 
 
 def reduce(
@@ -92,7 +101,7 @@ def reduce(
     _check_axis(axis, rank)
     _synchronise(ignored.get("_semantic"))
     data = [block.handle.data.reshape([int(size) for size in block.shape]) for block in blocks]
-    folded = [part.reshape(-1) if axis is None else np.moveaxis(part, axis, 0) for part in data]
+    operands = folded = [part.reshape(-1) if axis is None else np.moveaxis(part, axis, 0) for part in data]
     operation = _numpy_operation(combine_fn)
     if operation is not None and len(blocks) == 1:
         values = values_of(TensorHandle(folded[0], kinds[0]))
@@ -111,13 +120,30 @@ def reduce(
         results = [r.reshape([1] * rank) if axis is None else np.expand_dims(r, axis) for r in results]
     output = tuple(_to_tensor(np.asarray(result), kind) for result, kind in zip(results, kinds, strict=True))
 
-    def undefined(lanes: list[Array]) -> Array:
-        """Each result depends on every operand along the axis."""
-        shaped = functools.reduce(np.logical_or, lanes).reshape([int(size) for size in blocks[0].shape])
-        return np.asarray(shaped.any(axis=axis, keepdims=keep_dims))
+    def undefined(lanes: list[Array], result: int) -> Array:
+        """A result depends on every operand along the axis, unless an extreme is decided without it."""
+        shaped = [part.reshape([int(size) for size in blocks[0].shape]) for part in lanes]
+        moved = [part.reshape(-1) if axis is None else np.moveaxis(part, axis, 0) for part in shaped]
+        changed = _changed_extremes(combine_fn, [block.handle for block in blocks], operands, moved)
+        if changed is not None:
+            return np.asarray(changed[result])
+        return np.asarray(functools.reduce(np.logical_or, moved).any(axis=0))
 
     _pass_on(blocks, undefined, output)
     return output if isinstance(input, (tuple, tl.tuple)) else output[0]
+
+
+def _changed_extremes(
+    combine: Any, handles: list[TensorHandle], operands: list[Array], lanes: list[Array]
+) -> tuple[Array, Array] | None:
+    """Where a maximum or minimum and its index depend on undefined lanes; None for other functions."""
+    values = values_of(TensorHandle(operands[0], handles[0].dtype))
+    operation, with_index = _numpy_operation(combine), _index_operation(combine)
+    if len(handles) == 1 and operation in (np.fmax, np.fmin):
+        return changed_extremes(handles[0], values, lanes[0], operation is np.fmax, least_index=False)
+    if len(handles) == 2 and with_index is not None and not lanes[1].any():
+        return changed_extremes(handles[0], values, lanes[0], *with_index)
+    return None
 
 
 def _synchronise(semantic: Any) -> None:
@@ -126,11 +152,15 @@ def _synchronise(semantic: Any) -> None:
         semantic.builder.tracker.phase += 1
 
 
-def _pass_on(blocks: Any, rule: Callable[[list[Array]], Array], output: tuple[tl.tensor, ...]) -> None:
-    """Mark the undefined lanes of the results; ``rule`` computes them from those of the blocks."""
+def _pass_on(blocks: Any, rule: Callable[[list[Array], int], Array], output: tuple[tl.tensor, ...]) -> None:
+    """Mark the undefined lanes of the results; ``rule`` computes those of one result from those of the blocks."""
     shape = np.shape(output[0].handle.data)
-    for result in output:
-        passed_on([block.handle for block in blocks], lambda lanes: rule(lanes).reshape(shape), result.handle)
+    for number, result in enumerate(output):
+
+        def lanes_of_result(lanes: list[Array], number: int = number) -> Array:
+            return rule(lanes, number).reshape(shape)
+
+        passed_on([block.handle for block in blocks], lanes_of_result, result.handle)
 
 
 def _check_axis(axis: int | None, rank: int) -> None:
@@ -158,7 +188,7 @@ def associative_scan(
     data = [np.moveaxis(part[::-1] if reverse else part, 0, axis) for part in data]
     output = tuple(_to_tensor(np.ascontiguousarray(part), kind) for part, kind in zip(data, kinds, strict=True))
 
-    def undefined(lanes: list[Array]) -> Array:
+    def undefined(lanes: list[Array], result: int) -> Array:
         """Each result depends on the operands before it along the axis, or on those after it."""
         either = functools.reduce(np.logical_or, lanes)
         ordered = np.flip(either, axis) if reverse else either

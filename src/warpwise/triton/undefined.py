@@ -15,10 +15,11 @@ import numpy as np
 import triton.language as tl
 
 from warpwise.cuda.errors import UninitializedRead
-from warpwise.triton.compat import TensorHandle
+from warpwise.triton.compat import TensorHandle, numpy_dtype
 from warpwise.triton.findings import Recorder, Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Bounds = tuple[float, float]  # integers for integer types
 
 _ATTRIBUTE = "warpwise_undefined"
 _HINT = "Triton leaves these lanes undefined: give the load other=, or choose a value with tl.where."
@@ -26,10 +27,14 @@ _HINT = "Triton leaves these lanes undefined: give the load other=, or choose a 
 
 @dataclass(frozen=True)
 class UndefinedLanes:
-    """The undefined lanes of a handle, in the shape of its data, and the statement that loaded one of them."""
+    """The undefined lanes of a handle, in the shape of its data, and the statement that loaded one of them.
+
+    ``bounds``: the least and the greatest value that they can have, if not those of the handle's type.
+    """
 
     lanes: Array
     site: Site
+    bounds: Bounds | None = None
 
 
 def lanes_of(handle: Any) -> UndefinedLanes | None:
@@ -37,11 +42,24 @@ def lanes_of(handle: Any) -> UndefinedLanes | None:
     return getattr(handle, _ATTRIBUTE, None)
 
 
-def mark(handle: Any, lanes: Array, site: Site) -> Any:
+def mark(handle: Any, lanes: Array, site: Site, bounds: Bounds | None = None) -> Any:
     """Return ``handle`` with undefined ``lanes``, if there is one."""
     if lanes.any():
-        setattr(handle, _ATTRIBUTE, UndefinedLanes(lanes, site))
+        setattr(handle, _ATTRIBUTE, UndefinedLanes(lanes, site, bounds))
     return handle
+
+
+def bounds_of(handle: Any) -> Bounds | None:
+    """Return the least and the greatest value of the undefined lanes; None if they can be any number or NaN."""
+    found, scalar = lanes_of(handle), handle.dtype.scalar
+    if found is not None and found.bounds is not None:
+        return found.bounds
+    if scalar.is_int1():
+        return 0, 1
+    if not scalar.is_int():
+        return None
+    limits = np.iinfo(numpy_dtype(scalar))
+    return int(limits.min), int(limits.max)
 
 
 def report(recorder: Recorder, handle: Any, active: Array | None, what: str, message: str) -> None:
@@ -117,15 +135,17 @@ def _movement(method: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, *arguments: Any) -> Any:
         result = method(self, *arguments)
         operands = list(_handles(arguments))
-        found = next((each for each in map(lanes_of, operands) if each is not None), None)
-        if found is None:
+        undefined = [each for each in map(lanes_of, operands) if each is not None]
+        if not undefined:
             return result
+        found = undefined[0]
+        bounds = found.bounds if all(each.bounds == found.bounds for each in undefined) else None
         moved = method(self, *(_lanes_as_handle(argument) for argument in arguments))
         if isinstance(result, tuple):
             for part, lanes in zip(result, moved, strict=True):
-                mark(part, lanes.data, found.site)
+                mark(part, lanes.data, found.site, bounds)
             return result
-        return mark(result, moved.data, found.site)
+        return mark(result, moved.data, found.site, bounds)
 
     return call
 
@@ -136,6 +156,25 @@ def _lanes_as_handle(argument: Any) -> Any:
     found = lanes_of(argument)
     lanes = np.zeros(np.shape(argument.data), dtype=bool) if found is None else found.lanes
     return TensorHandle(lanes, tl.int1)
+
+
+def _cast(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Casts from an integer: a wider type does not widen the range of the undefined lanes."""
+
+    @functools.wraps(method)
+    def call(self: Any, src: Any, dst_type: Any, *rest: Any) -> Any:
+        result = method(self, src, dst_type, *rest)
+        found, scalar = lanes_of(src), dst_type.scalar
+        if found is None:
+            return result
+        before, bounds = bounds_of(src), None
+        if before is not None and (scalar.is_int() or scalar.name in ("fp16", "fp32", "fp64")):
+            low, high = np.array(before, numpy_dtype(src.dtype)).astype(numpy_dtype(scalar))
+            if not scalar.is_int() or (int(low), int(high)) == before:
+                bounds = low.item(), high.item()
+        return mark(result, np.broadcast_to(found.lanes, np.shape(result.data)), found.site, bounds)
+
+    return call
 
 
 def _select(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -206,6 +245,7 @@ def _histogram(method: Callable[..., Any]) -> Callable[..., Any]:
 _MOVEMENTS = ("broadcast", "cat", "expand_dims", "join", "reshape", "splat", "split", "trans", "unsplat")
 _RULES: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     **{f"create_{name}": _movement for name in _MOVEMENTS},
+    **{f"create_{name}": _cast for name in ("int_cast", "si_to_fp", "ui_to_fp")},
     "create_select": _select,
     "create_and": _absorbing(zero=True),
     "create_or": _absorbing(zero=False),
