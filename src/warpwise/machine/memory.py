@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from warpwise.machine import sparse
+
 FIRST_ADDRESS = 0x7F00_0000_0000
 ALIGNMENT = 512  # of a device allocation
 _GAP = 133 * ALIGNMENT  # odd, so that buffers of equal size do not map to the same cache sets
+_WIDE_GAP = 1 << 36  # an index of 4-byte elements that wraps around at 2^32 does not reach another buffer
 
 
 @dataclass
@@ -51,9 +53,9 @@ def copy_buffers(arguments: Sequence[Any]) -> tuple[list[Segment], dict[int, Buf
             together.append(unplaced.pop(0))
             end = max(end, together[-1][1].address + together[-1][1].nbytes)
         address = free + (start - together[0][1].storage) % ALIGNMENT
-        segment = Segment(address, np.empty(end - start, np.uint8))
-        ctypes.memmove(segment.data.ctypes.data, start, end - start)
+        segment = Segment(address, sparse.copied(start, end - start))
         segments.append(segment)
-        free = -(-(address + end - start + _GAP) // ALIGNMENT) * ALIGNMENT
+        gap = _GAP + (_WIDE_GAP if end - start >= sparse.FROM_BYTES else 0)
+        free = -(-(address + end - start + gap) // ALIGNMENT) * ALIGNMENT
         locations.update({position: BufferLocation(segment, each.address - start) for position, each in together})
     return segments, locations

@@ -81,14 +81,16 @@ def test_a_rung_is_checked_small_and_counted_large() -> None:
     assert "did not fill" in found[1].caveats[0]
 
 
-def test_a_size_beyond_the_memory_is_refused_before_anything_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_size_beyond_the_address_space_is_refused_before_anything_is_allocated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     huge = Case("huge", {"n": 1 << 40})
     with pytest.raises(ValueError, match=r"huge\(n=1099511627776\) has .* GB of .* choose a smaller size"):
         lab.explain_rung(toy(), "k01", huge)
     monkeypatch.setattr(memory, "available", lambda: 1000)
     assert memory.fits(333) and not memory.fits(334)
     with pytest.raises(ValueError, match="choose a smaller size"):
-        lab.explain_rung(toy(), "k01", "small")
+        lab.explain_rung(toy(), "k01")
 
 
 def test_the_bytes_of_a_case_are_those_of_its_arguments_and_outputs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from warpwise.cuda.launch.intercept import intercepting
 from warpwise.cuda.launch.limits import target_profile
 from warpwise.device.target import assume_sm_count, assumed_sm_count
 from warpwise.lab.explain.launch import explain_launch
-from warpwise.lab.explain.memory import require_memory
+from warpwise.lab.explain.memory import LargeTensorsUntouched, require_memory, without_memory
 from warpwise.lab.explain.model.explanation import Explanation, Explanations
 from warpwise.lab.explain.model.hardware import hardware
 from warpwise.lab.explain.options import BUDGET, Blocks, Options
@@ -58,12 +59,13 @@ def explain_rung(
 
     By default, ``case`` is the operation's first size, halved until a checked run takes about a second. If ``case`` is
     larger, the rung is checked at that smaller size first, then ``case`` is counted without a check, and a caveat notes
-    this. Inputs are made on ``device`` from ``seed``. For a case that is counted without a check, ``arguments(case)``
+    this. Arguments that do not fit into memory are zeros that occupy none, which finds indices that wrap around at 32
+    bits. Inputs are made on ``device`` from ``seed``. For a case that is counted without a check, ``arguments(case)``
     may return them instead: only the arguments that the operation mutates are changed. The other options are those of
     ``explain``.
 
     Raises ``ValueError`` if the rung does not support the case or launches no kernel, or if the arguments exceed the
-    available memory, and what ``explain`` raises.
+    available memory and their shapes depend on values or PyTorch reads them, and what ``explain`` raises.
     """
     op = op_of("explain_rung", op)
     rung = op.rung(rung) if isinstance(rung, str) else rung
@@ -71,20 +73,29 @@ def explain_rung(
     where = torch.device(device)
     chosen = checkable(op, dtype) if case is None else _case(op, case)
     options = Options(target, blocks, budget, checks, timeout, keep=True)
-    require_memory(op, chosen, dtype)
-    large = case is not None and checks != "none" and too_large(op, chosen, dtype)
+    sparse = None
+    if where.type == "cpu" and case is not None and arguments is None:
+        sparse = without_memory(op, chosen, dtype)
+    else:
+        require_memory(op, chosen, dtype)
+    large = case is not None and checks != "none" and (sparse is not None or too_large(op, chosen, dtype))
     if large:
         small = checkable(op, dtype)
         _collect(op, rung, small, dtype, where, seed, dataclasses.replace(options, blocks=1))
         options = dataclasses.replace(options, checks="none", keep=False)
-    made = arguments(chosen) if arguments is not None and options.checks == "none" else None
-    found = _collect(op, rung, chosen, dtype, where, seed, options, made)
+    if sparse is not None:
+        found = _collect(op, rung, chosen, dtype, where, seed, dataclasses.replace(options, checks="none"), *sparse)
+    else:
+        made = arguments(chosen) if arguments is not None and options.checks == "none" else None
+        found = _collect(op, rung, chosen, dtype, where, seed, options, made)
     if large:
         note = (
             f"{_described(chosen.sizes)} is too large to be checked on a CPU: the rung was checked at "
             f"{_described(small.sizes)}, and counted here unchecked."
         )
         found = [_noted(one, note, len(found)) for one in found]
+    if sparse is not None:
+        found = [dataclasses.replace(one, caveats=(*one.caveats, _ZEROS)) for one in found]
     return Explanations(found)
 
 
@@ -105,14 +116,16 @@ def _collect(
     seed: int,
     options: Options,
     made: tuple[Any, ...] | None = None,
+    outputs: tuple[Any, ...] | None = None,
 ) -> list[Explanation]:
     """Call the rung's launcher, and explain each launch in place of its execution.
 
     An unchecked launch has the grid for the target's number of SMs, a checked one the grid for one SM. ``made`` are the
-    arguments, if the caller has them.
+    arguments, if the caller has them, and ``outputs`` those of arguments that do not fit into memory.
     """
     args = op.spec.arguments(case, dtype, device, seed) if made is None else made
-    op.spec.check(*args)
+    if outputs is None:
+        op.spec.check(*args)
     # Machine code may execute although the emulator does not support the kernel.
     unchecked = options.checks == "none" and device.type not in rung.devices
     if reason := rung.limits(*args) if unchecked else op.refusal(rung, *args):
@@ -131,8 +144,9 @@ def _collect(
         found.append(explain_launch(launcher, given, own, options))
 
     sms = hardware(target_profile(options.target).name).sm_count if options.checks == "none" else assumed_sm_count()
-    with assume_sm_count(sms), intercepting(interceptor):
-        op.launch(rung, op.allocate(*args), *args)
+    untouched = LargeTensorsUntouched() if outputs is not None else contextlib.nullcontext()
+    with assume_sm_count(sms), intercepting(interceptor), untouched:
+        op.launch(rung, op.allocate(*args) if outputs is None else outputs, *args)
     if not found:
         raise ValueError(
             f"{op.name}: {rung.name} ({rung.language}) launches no GPU kernel for {case}: nothing to explain"
@@ -140,6 +154,7 @@ def _collect(
     return found
 
 
+_ZEROS = "The arguments do not fit into memory: they are zeros, so branches on their values are not representative."
 _LAUNCH_OPTIONS = ("timeout", "checks", "order", "seed")
 
 

@@ -27,19 +27,36 @@ const Vector& indirect_source(Warp& warp, const Instruction& instruction, unsign
   return temporary;
 }
 
-u8* find_global(u64 address, unsigned bytes, const Warp& warp, const Instruction& instruction) {
+namespace {
+
+// The region that holds `bytes` bytes at `address`, or null.
+const Region* region_of(u64 address, unsigned bytes) {
   const auto after = std::upper_bound(run.segments.begin(), run.segments.end(), address,
                                       [](u64 value, const Region& each) { return value < each.address; });
-  if (after != run.segments.begin()) {
-    const Region& found = *(after - 1);
-    const u64 offset = address - found.address;
-    if (offset < found.bytes && found.bytes - offset >= bytes) {
-      recent_segment = {found.address, found.bytes, found.host};
-      return found.host + offset;
-    }
+  if (after == run.segments.begin()) return nullptr;
+  const Region& found = *(after - 1);
+  const u64 offset = address - found.address;
+  return offset < found.bytes && found.bytes - offset >= bytes ? &found : nullptr;
+}
+
+// True if 2^32 elements of a power of two of bytes before or after `address` is memory of a region.
+bool is_wrapped_around(u64 address, unsigned bytes) {
+  for (u64 apart = u64{1} << 32; apart <= u64{16} << 32; apart *= 2)
+    if (region_of(address + apart, bytes) || region_of(address - apart, bytes)) return true;
+  return false;
+}
+
+}  // namespace
+
+u8* find_global(u64 address, unsigned bytes, const Warp& warp, const Instruction& instruction) {
+  if (const Region* found = region_of(address, bytes)) {
+    recent_segment = {found->address, found->bytes, found->host};
+    return found->host + (address - found->address);
   }
-  fault(warp, instruction, "out-of-bounds access of %u bytes at global address 0x%llx, in no argument and no variable",
-        bytes, static_cast<unsigned long long>(address));
+  fault(warp, instruction,
+        "out-of-bounds access of %u bytes at global address 0x%llx, in no argument and no variable%s", bytes,
+        static_cast<unsigned long long>(address),
+        is_wrapped_around(address, bytes) ? "; the address is that of an index that wraps around at 32 bits" : "");
 }
 
 const Block& block_of_rank(u32 rank, const Warp& warp, const Instruction& instruction) {
