@@ -42,6 +42,13 @@ def masked_counter(x_ptr, out_ptr, n, SELECT: tl.constexpr, N: tl.constexpr):
     tl.store(out_ptr + at, tl.where(at < n, drawn, 0.0) if SELECT else drawn)
 
 
+@wt.jit
+def seed_from_memory(seed_ptr, out_ptr, n, N: tl.constexpr):
+    at = tl.arange(0, N)
+    seed = tl.max(tl.load(seed_ptr + at, mask=at < n), 0)
+    tl.store(out_ptr + at, tl.randint(seed, at))
+
+
 def launched(kernel, size, *args, **options):
     out = torch.empty(size, dtype=torch.int32 if size != N else torch.int64)
     kernel[(1,)](out, *args, N=N, **options)
@@ -81,3 +88,15 @@ def test_numbers_of_undefined_counters_are_undefined() -> None:
     masked_counter[(1,)](x, out, 50, SELECT=True, N=N)
     with pytest.raises(UninitializedRead, match="undefined value"):
         masked_counter[(1,)](x, out, 50, SELECT=False, N=N)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.uint8])
+def test_a_seed_from_memory(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = torch.full((N,), 5).neg().to(dtype)
+    found, wanted = torch.empty(N, dtype=torch.int32), torch.empty(N, dtype=torch.int32)
+    seed_from_memory[(1,)](seeds, found, N, N=N)
+    with pytest.raises(UninitializedRead, match="undefined value"):
+        seed_from_memory[(1,)](seeds, wanted, 50, N=N)
+    interpreted(monkeypatch)
+    seed_from_memory[(1,)](seeds, wanted, N, N=N)
+    assert torch.equal(found, wanted)

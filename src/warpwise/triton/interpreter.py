@@ -98,7 +98,7 @@ class Interpreter:
         """Call a device function from a kernel."""
         kwargs.pop("_semantic", None)
         kwargs.pop("_generator", None)
-        if function is tl.random.philox_impl and not kwargs and (words := philox_of_words(*args)) is not None:
+        if function is tl.random.philox and not kwargs and (words := philox_of_words(*args)) is not None:
             return words
         return self.rewritten(function.fn)(*args, **kwargs)
 
