@@ -311,10 +311,14 @@ def test_long_columns_are_read_in_words_by_two_blocks_for_each_sm(rows, columns,
         assert 128 <= shape.width * shape.height <= 256
 
 
-@pytest.mark.parametrize("rows,columns,width,parts", [(2458, 194, 64, 39), (3000, 300, 32, 24), (12000, 66, 32, 94)])
-def test_parts_of_small_columns_are_one_batch(rows, columns, width, parts):
-    shape = column_geometry(columns, rows, 4, SMS)
-    assert (shape.width, shape.parts) == (width, parts) and shape.share * width <= shape.threads * shape.values
+@pytest.mark.parametrize("rows,columns,itemsize,threads,width,parts", [
+    (2458, 194, 4, 256, 32, 20), (3000, 300, 4, 256, 32, 12), (1500, 130, 4, 256, 64, 24), (2000, 70, 4, 256, 64, 32),
+    (9000, 100, 4, 256, 32, 36), (8000, 150, 2, 512, 32, 16), (4000, 400, 2, 512, 32, 8), (20000, 90, 2, 512, 32, 40),
+])  # fmt: skip
+def test_one_launch_adds_the_parts_of_small_columns(rows, columns, itemsize, threads, width, parts):
+    shape = column_geometry(columns, rows, itemsize, SMS)
+    assert (shape.threads, shape.width, shape.parts) == (threads, width, parts)
+    assert (parts - 1) * columns <= 4096 and parts <= 8 * (threads // width)
 
 
 @pytest.mark.parametrize("rows,columns,rung,config", [

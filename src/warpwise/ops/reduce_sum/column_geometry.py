@@ -11,9 +11,11 @@ LARGE = 1 << 22  # bytes of a matrix from which on one wave fills the GPU
 FEW_COLUMNS = 64
 FEWEST_ELEMENTS = 16384  # elements of a block from which on there are two launches: a batch of 1024 threads
 THREADS = 256  # of a block
-LONG_SMALL = 1024  # elements of a column: longer ones of a small matrix have the blocks of ``_one_batch``
-ONE_BATCH_WIDTHS = (64, 32)  # columns of these blocks
-MOST_SUMS = 12000  # sums of parts, at most, with the wider of these blocks
+LONG_SMALL = 1024  # elements of a column: longer ones of a small matrix have the blocks of ``_one_launch``
+ONE_LAUNCH_WIDTHS = (64, 32)  # columns of these blocks
+MAX_BATCHES = 2  # of a thread of a block of THREADS; for more, the block has twice as many threads
+MOST_PACKETS = 4096  # sums of parts of all columns, in the memory that a stream has for them
+PACKETS = 8  # sums of parts that a thread adds, at most, in one launch
 TILED = 256  # elements of a column that a tile holds, at most
 TILED_NARROW = 320  # the same for 2-byte elements
 TILE_WIDTHS = (256, 128, 64)  # columns of a tile
@@ -60,10 +62,10 @@ def column_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometr
     """The blocks of k08: the first of these cases that applies.
 
     Even blocks (``even_geometry``), or tiles of short columns (``is_tiled``). Matrices of less than 64 columns or 4 MB:
-    parts that are one batch (``_one_batch``) for more than 64 columns of more than 1024 elements, else the geometry of
-    ``_columns.py``. Columns of up to 256 4-byte elements that are too few for tiles: blocks of 32 columns. Others: one
-    wave of blocks of 256 threads, for up to 256 columns of 4-byte or 128 of 2-byte elements. It has 3 of the 6 resident
-    blocks per SM for 4-byte elements; for 2-byte elements, of which half as many bytes are in flight, all 6.
+    for more than 64 columns of more than 1024 elements parts that one launch adds (``_one_launch``), else the geometry
+    of ``_columns.py``. Columns of up to 256 4-byte elements that are too few for tiles: blocks of 32 columns. Others:
+    one wave of blocks of 256 threads, for up to 256 columns of 4-byte or 128 of 2-byte elements. It has 3 of the 6
+    resident blocks per SM for 4-byte elements; for 2-byte elements, of which half as many bytes are in flight, all 6.
     """
     if even := even_geometry(count, length, itemsize, sms):
         return even
@@ -71,7 +73,7 @@ def column_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometr
         return _tile(count, length, itemsize, sms)
     if count < FEW_COLUMNS or count * length * itemsize < LARGE:
         if count > FEW_COLUMNS and length > LONG_SMALL:
-            return _one_batch(count, length)
+            return _one_launch(count, length)
         return geometry(count, length, itemsize, sms, FEWEST_ELEMENTS)
     if itemsize >= 4 and length <= TILED and 2 * cdiv(count, SHORT_WIDTH) >= 3 * sms:
         return Geometry(THREADS, VALUES, SHORT_WIDTH, 1, length)
@@ -133,16 +135,22 @@ def _tile(count: int, length: int, itemsize: int, sms: int) -> Geometry:
     return Geometry(THREADS, next(each for each in TILE_VALUES if batch <= each), width, 1, length)
 
 
-def _one_batch(count: int, length: int) -> Geometry:
-    """Parts that are one batch of loads of a thread, of 32 columns if the parts of 64 would have many sums.
+def _one_launch(count: int, length: int) -> Geometry:
+    """Parts whose sums one launch adds: of 64 columns and one batch of a thread's loads, else of 32 columns.
 
-    2458 x 194 in float32 takes 3.2 µs in 39 parts of 64 columns, 4.2 in 12 parts of 8.
+    2458 x 194 in float32 takes 3.2 µs in 20 parts of 32 columns, and in 39 of 64 columns by two launches, of which the
+    second costs a call 4 µs and more; 12 parts of 8 columns take 4.2.
     """
-    wide, narrow = ONE_BATCH_WIDTHS
-    width = wide if count * cdiv(length, VALUES * (THREADS // wide)) <= MOST_SUMS else narrow
-    parts = cdiv(length, VALUES * (THREADS // width))
+    wide, narrow = ONE_LAUNCH_WIDTHS
+    parts, most = cdiv(length, VALUES * (THREADS // wide)), MOST_PACKETS // count + 1
+    threads, width = THREADS, wide
+    if parts > min(most, PACKETS * (THREADS // wide)):
+        batches = cdiv(length, VALUES * (THREADS // narrow))
+        threads, width = THREADS if cdiv(batches, most) <= MAX_BATCHES else 2 * THREADS, narrow
+        batches = cdiv(length, VALUES * (threads // narrow))
+        parts = cdiv(batches, cdiv(batches, most))
     share = cdiv(length, parts)
-    return Geometry(THREADS, VALUES, width, cdiv(length, share), share)
+    return Geometry(threads, VALUES, width, cdiv(length, share), share)
 
 
 def word_geometry(count: int, stride: int, length: int, itemsize: int, sms: int) -> WordBlock:

@@ -13,7 +13,7 @@ from warpwise.operation import cdiv, sm_count
 from warpwise.ops._configs import config_numbers
 from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops._packed_columns import Lines, lines_of
-from warpwise.ops.reduce_sum.column_geometry import LONG_WORD, column_geometry, word_geometry
+from warpwise.ops.reduce_sum.column_geometry import LONG_WORD, MOST_PACKETS, PACKETS, column_geometry, word_geometry
 
 HERE = Path(__file__).parent
 COLUMNS = cuda.load(HERE / "k08_columns.cu")
@@ -29,8 +29,6 @@ PACKED_FORM = re.compile(r"u(\d+)")  # loads in flight
 PACKED_BYTES = (1 << 21, 1 << 23)  # of a tensor, up to which a thread has two loads in flight, and four
 FEW_FOLDED = 24  # columns, at most, for which a thread has two loads in flight
 MANY_PACKETS = 1200  # sums of parts: if there are more with four loads in flight, a thread has eight
-PACKETS = 8  # sums of parts that a thread adds, at most, in one launch
-MOST_PACKETS = 4096  # sums of parts of all columns, in the memory that a stream has for them
 MOST_WORDS = 2**32 - 257  # words of the output of k12: their indices, also those past the end, have 32 bits
 
 
