@@ -94,10 +94,9 @@ class _CompilerSemantics(ast.NodeTransformer):
         return node
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        text = node.msg or ast.Constant(value=ast.unparse(node.test))
+        condition = ast.Constant(value=ast.unparse(node.test))  # as written
         self.generic_visit(node)
-        message = node.msg or text
-        return _at_location(ast.Expr(value=_call("assertion", node.test, _thunk(message))), node)
+        return _at_location(ast.Expr(value=_call("assertion", node.test, _thunk(node.msg or condition))), node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
         self.generic_visit(node)

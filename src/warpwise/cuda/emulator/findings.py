@@ -307,10 +307,13 @@ _ADDRESS = re.compile(r"\baddress 0x([0-9a-f]+): the address is not in an argume
 def with_structure_hint(found: Finding, arguments: Iterable[Buffer | Scalar]) -> Finding:
     """Return ``found``, with a hint if the accessed address is behind a pointer in a structure passed by value."""
     named = None if found.hint else _ADDRESS.search(found.message)
-    for argument in arguments if named else ():
+    if named is None:
+        return found
+    address = int(named[1], 16)
+    for argument in arguments:
         data = getattr(argument, "data", b"")
         for word in struct.unpack_from(f"<{len(data) // 8}Q", data):
-            if named and word >= _LOWEST_POINTER and 0 <= int(named[1], 16) - word < 1 << 32:
+            if word >= _LOWEST_POINTER and 0 <= address - word < 1 << 32:
                 hint = (
                     f"argument '{argument.name}' holds this pointer: the memory behind a pointer in a structure is "
                     "known only in load_inline and `warpwise run`"

@@ -153,6 +153,11 @@ def _one_launch(count: int, length: int) -> Geometry:
     return Geometry(threads, VALUES, width, cdiv(length, share), share)
 
 
+def has_short_words(length: int, stride: int) -> bool:
+    """True for short columns in whole words of 16 bytes. ``stride`` is that between their elements, in bytes."""
+    return length <= MAX_SHORT and stride % SHORT_WORD == 0
+
+
 def word_geometry(count: int, stride: int, length: int, itemsize: int, sms: int) -> WordBlock:
     """The blocks of k12: 256 words of 16 bytes for short columns; else words of 8 bytes, two blocks for each SM.
 
@@ -160,8 +165,9 @@ def word_geometry(count: int, stride: int, length: int, itemsize: int, sms: int)
     of a row of 4-byte elements, of 32 bytes of 2-byte elements. If two blocks for each SM have too few threads, there
     are four, or six.
     """
-    if length <= MAX_SHORT and stride % SHORT_WORD == 0:
-        return WordBlock(SHORT_WORD, THREADS, 1, next((each for each in WORDS_IN_FLIGHT[:-1] if length <= each), 8))
+    if has_short_words(length, stride):
+        few, most = WORDS_IN_FLIGHT[:-2], WORDS_IN_FLIGHT[-2]
+        return WordBlock(SHORT_WORD, THREADS, 1, next((each for each in few if length <= each), most))
     words = cdiv(count * itemsize, LONG_WORD)
     blocks = BLOCKS_PER_SM * sms * cdiv(words, BLOCKS_PER_SM * sms * THREADS)
     piece = (LINE if itemsize >= 4 else SECTOR) // LONG_WORD

@@ -13,7 +13,14 @@ from warpwise.operation import cdiv, sm_count
 from warpwise.ops._configs import config_numbers
 from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops._packed_columns import Lines, lines_of
-from warpwise.ops.reduce_sum.column_geometry import LONG_WORD, MOST_PACKETS, PACKETS, column_geometry, word_geometry
+from warpwise.ops.reduce_sum.column_geometry import (
+    LONG_WORD,
+    MOST_PACKETS,
+    PACKETS,
+    THREADS,
+    column_geometry,
+    word_geometry,
+)
 
 HERE = Path(__file__).parent
 COLUMNS = cuda.load(HERE / "k08_columns.cu")
@@ -127,7 +134,7 @@ def adjacent_columns(output: torch.Tensor, input: torch.Tensor, dim: int) -> Non
         return
     shape = word_geometry(output.numel(), inner * size, length, size, sm_count(input))
     input = input.clone() if input.data_ptr() % shape.bytes else input
-    types = f"{cuda.ctype(input.dtype)}, {shape.bytes}, {BLOCK}, {shape.values}"
+    types = f"{cuda.ctype(input.dtype)}, {shape.bytes}, {THREADS}, {shape.values}"
     kernel = ADJACENT_COLUMNS[f"sum_adjacent_columns<{types}>"]
     word = shape.bytes // size
     words = output.numel() // word

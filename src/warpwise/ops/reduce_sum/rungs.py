@@ -17,10 +17,9 @@ from warpwise.ops._short_rows import WARPS, most_columns, team
 from warpwise.ops.reduce_sum.column_geometry import (
     FEW_COLUMNS,
     LARGE,
-    MAX_SHORT,
-    SHORT_WORD,
     column_geometry,
     even_geometry,
+    has_short_words,
     is_tiled,
     is_very_long,
     words_fill_sms,
@@ -353,7 +352,7 @@ def default(input: torch.Tensor, dim: int | None) -> str | None:
     columns = input.numel() // max(1, length)
     size, sms, stride = input.element_size(), sm_count(input), inner_size(input, dim) * input.element_size()
     fills = columns * size >= VECTOR * BLOCK * sms
-    if fills and 0 < length <= MAX_SHORT and stride % SHORT_WORD == 0 and adjacent_limits(input, dim) is None:
+    if fills and length and has_short_words(length, stride) and adjacent_limits(input, dim) is None:
         return "k12_adjacent_columns"
     if 0 < columns <= FEW_COLUMNS and columns == inner_size(input, dim):
         shape = column_geometry(columns, length, size, sms)
