@@ -1,4 +1,4 @@
-"""Code that k03 and k04 share: the bytes of a load, and memory for partial sums."""
+"""Code that rungs share: the bytes of a load, the pitch of rows and columns, and memory for partial sums."""
 
 from __future__ import annotations
 
@@ -58,3 +58,14 @@ def row_pitch(a: torch.Tensor) -> int:
     """Elements from a row to the next, of a matrix whose rows are contiguous or copied; 0 if there is one row."""
     (m, k), (step, inner) = a.shape, a.stride()
     return 0 if m == 1 else step if inner == 1 else k
+
+
+def column_pitch(a: torch.Tensor) -> int:
+    """Elements from a column to the next, of a matrix whose columns are contiguous or copied."""
+    return a.stride(1) if a.stride(0) == 1 else a.shape[0]
+
+
+def column_load_bytes(a: torch.Tensor) -> int:
+    """The widest load of a column of such a matrix, in bytes."""
+    size = a.element_size()
+    return load_bytes(size, a.data_ptr(), a.shape[0] * size, column_pitch(a) * size)

@@ -17,7 +17,8 @@ from warpwise.ops.matvec._shared import (
     THREADS,
     VECTOR,
     WARP,
-    load_bytes,
+    column_load_bytes,
+    column_pitch,
     parts_that_fill,
     sums_of_splits,
 )
@@ -87,28 +88,19 @@ def _launch(
     types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
     kernel = COLUMNS[f"matvec_columns<{types}, {bytes_a_load}, {threads}, {shape.values}>"]
     grid, block = (tiles, max(1, cdiv(k, share))), (shape.lanes, threads // shape.lanes)
-    kernel[grid, block](cuda.strided(a), x, cuda.out(sums), workspace, m, k, _pitch(a), share)
-
-
-def _pitch(a: torch.Tensor) -> int:
-    return a.stride(1) if a.stride(0) == 1 else a.shape[0]  # launch copies other layouts
-
-
-def _bytes(a: torch.Tensor) -> int:
-    size = a.element_size()
-    return load_bytes(size, a.data_ptr(), a.shape[0] * size, _pitch(a) * size)
+    kernel[grid, block](cuda.strided(a), x, cuda.out(sums), workspace, m, k, column_pitch(a), share)
 
 
 def _tiles(a: torch.Tensor, shape: Geometry) -> tuple[int, int]:
     """Blocks along a column, and the bytes of a load."""
-    bytes_a_load = _bytes(a)
+    bytes_a_load = column_load_bytes(a)
     return cdiv(a.shape[0] * a.element_size(), shape.lanes * bytes_a_load), bytes_a_load
 
 
 def _geometry(a: torch.Tensor) -> Geometry:
     """The most lanes for which a thread loads its columns in one batch, at least a sector or line of memory; at most a
     warp if there are fewer tiles than SMs."""
-    (m, k), bytes_a_load, size = a.shape, _bytes(a), a.shape[0] * a.shape[1] * a.element_size()
+    (m, k), bytes_a_load, size = a.shape, column_load_bytes(a), a.shape[0] * a.shape[1] * a.element_size()
     if k <= FEW_COLUMNS:  # one line of threads: no pass through shared memory
         lanes = THREADS
         while lanes > WARP and _tiles(a, Geometry(lanes, 1))[0] < sm_count(a):

@@ -15,6 +15,7 @@ from warpwise.ops.matvec import (
     k06_unaligned_rows,
     k07_unaligned_columns,
     k08_packed_rows,
+    k09_few_columns,
 )
 from warpwise.ops.matvec._shared import THREADS, VECTOR, WARP, WARPS, load_bytes, row_pitch
 from warpwise.ops.matvec.spec import KERNEL_DTYPES
@@ -28,7 +29,6 @@ SHORTEST_ROWS = 1024  # the same in matrices of 8 MB and more of 4-byte elements
 SHORTEST_HALVES = 768  # and of 2-byte elements
 PACKED_ROWS = (64, 384)  # elements of a row of k08 that other rungs load 2 bytes at a time, in matrices of 4 MB
 THIN_ROWS = (3, 16)  # the same for loads of up to 4 bytes, in matrices of 256 KB
-FEW_COLUMNS = 8  # of k04, whose threads have them in flight at once
 MEDIUM, HUGE = 1 << 20, 1 << 28  # bytes
 
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
@@ -99,13 +99,20 @@ RUNGS = (
         k08_packed_rows.launch,
         limits=k08_packed_rows.limits,
     ),
+    rung(
+        "k09_few_columns",
+        "all of up to 16 columns in flight, whole rows of each thread",
+        k09_few_columns.launch,
+        configs=k09_few_columns.configs,
+        limits=k09_few_columns.limits,
+    ),
 )
 
 
 def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """The rule for sizes without a table: k04 for a column-major a, k03 for a row-major one; k07 and k06 instead where
-    the alignment does not allow wide loads and the matrix is large, and k08 for short rows in narrow loads. k07 also
-    for aligned columns of 16 to 120 MB if all of its tiles are resident.
+    """The rule for sizes without a table: k09 for up to 16 columns of a column-major a, k04 for more, k03 for a
+    row-major a; k07 and k06 instead where the alignment does not allow wide loads and the matrix is large, and k08 for
+    short rows in narrow loads. k07 also for aligned columns of 16 to 120 MB if all of its tiles are resident.
 
     PyTorch for float64, and where it was faster: 256 MB and more of 2-byte elements by columns.
     """
@@ -116,9 +123,10 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
     bytes_a_load = load_bytes(size, a.data_ptr(), pitch * size, (m if across else 0) * size)
     nbytes = m * k * size
     if across:
-        many = m >= LEAST_ROWS and k > FEW_COLUMNS
+        if k09_few_columns.limits(a, x) is None:
+            return "k09_few_columns"
         packs = nbytes >= MEDIUM if bytes_a_load < VECTOR else k07_unaligned_columns.is_for_aligned(a)
-        if many and packs:
+        if packs and m >= LEAST_ROWS:
             return "k07_unaligned_columns"
         return None if size == 2 and nbytes >= HUGE else "k04_columns"
     packed = bytes_a_load == 2 and PACKED_ROWS[0] <= k <= PACKED_ROWS[1] and nbytes >= 4 * MEDIUM

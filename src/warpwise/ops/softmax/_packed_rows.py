@@ -23,6 +23,7 @@ CLUSTERS = (1, 2, 4, 8)
 FEWEST_PACKS = 512  # of a block of a cluster
 FILL = 1024  # threads of an SM
 FEW_USE = 0.5  # rows for each SM: fewer are few rows
+SHORTEST = 33  # elements of a row whose length is not a multiple of 16 bytes
 SPLIT_COLUMNS = 8192  # elements of a row: longer ones are shared by a cluster, if rows are few
 REGISTERS = 32  # of a thread, for its elements
 WORDS = 4  # registers of a pack
@@ -113,13 +114,14 @@ def packed_limits(*args: torch.Tensor | int) -> str | None:
 
 
 def are_faster(registers: int, *args: torch.Tensor | int) -> bool:
-    """True for rows that are not a multiple of 16 bytes, and for rows that exceed the ``registers`` of a block, as
-    measured.
+    """True for rows of 33 and more elements that are not a multiple of 16 bytes, and for rows that exceed the
+    ``registers`` of a block, as measured.
 
     Few rows are held in a cluster from ``SPLIT_COLUMNS`` on. Tensors that are not aligned would be copied.
     """
     inputs, rows, length = _rows_of(*args)
     tensor = inputs[0]
     few = rows < FEW_USE * sm_count(tensor) and length > SPLIT_COLUMNS
-    odd = length * tensor.element_size() % PACK != 0 and not any(value.data_ptr() % PACK for value in inputs)
+    odd = length >= SHORTEST and length * tensor.element_size() % PACK != 0
+    odd = odd and not any(value.data_ptr() % PACK for value in inputs)
     return (length > registers or few or odd) and packed_limits(*args) is None

@@ -10,33 +10,21 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops.transpose.tiles import BEYOND_L2, MEDIUM, PACK, WARP, WIDE, edge, fills_tiles, unaligned_tile
 
 HERE = Path(__file__).parent
 MAX_GRID_Y = 65535
-TILE = 64  # the edge of k05's tiles for 4-byte elements
-NARROW_TILE = 128  # the same for smaller elements
 SMALL_TILE = 32  # the shortest side of a matrix that has tiles; for a shorter one see ``_short_side``
-WIDE = 4  # bytes of an element
 MOST_SHORT = 8  # the longest short side of k10
 SHORT_THREADS = 128  # threads of k10's blocks
-PACK = 16  # bytes of an access
-SECTOR = 32  # bytes of a sector
-UNALIGNED_TILE = (64, 32)  # rows and columns of k09's tiles for elements of 4 bytes and more,
-MEDIUM_TILE = (128, 32)  # for matrices from MEDIUM bytes on,
-ALIGNED_TILE = (32, 64)  # where these have output rows of whole sectors,
-HIGH_TILE = (256, 32)  # and where these have short output rows of whole packs: see ``unaligned_tile``
-LONG_PIECE = 1024  # bytes of a row of the output that a tile has, in other matrices from BEYOND_L2 on
 STRIP_THREADS, STRIP_ELEMENTS, SHORTEST_STRIP = 256, 2048, 32
-WARP, FITTED_THREADS = 32, 256
+FITTED_THREADS = 256
 WAVE = 2048  # threads of an SM
 FITTED_WAVES, LEAST_STRIP_WAVES, SHORT_WAVES, LEAST_SHORT_WAVES = 4, 0.75, 2, 0.125  # see ``_short_side``
 LEAST_NARROW_STRIP_WAVES, LEAST_TILE_WAVES = 0.5, 0.25  # the same, for 1- and 2-byte elements
 NARROW_STRIPS = (5, 7)  # rows of 1- and 2-byte elements that k07 moves, not k10
 NARROW_STRIPS_MOST = 16  # the longest short side of k07 for 1- and 2-byte elements, by default
 MAX_FEW = 128  # the longest short side that k07 takes
-MOST_PARTLY = 512  # a short side of more 4-byte elements has k05's tiles, even if it does not fill the last one
-SMALL, MEDIUM = 6 << 20, 1 << 24  # bytes of a matrix
-BEYOND_L2 = 1 << 25  # bytes of a matrix that, with its transpose, exceeds L2
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 COALESCED_READS = cuda.load(HERE / "k01_coalesced_reads.cu")
@@ -110,34 +98,10 @@ def fitted_blocks(out: torch.Tensor, input: torch.Tensor) -> None:
     FITTED_BLOCKS[f"transpose<{ctype}>"][grid, block](input, cuda.out(out), rows, cols)
 
 
-def unaligned_tile(input: torch.Tensor) -> tuple[int, int]:
-    """Rows and columns of a tile of k09, beyond 16 MB by the alignment of the rows that it writes.
-
-    Rows that begin at a multiple of 32 bytes are written in pieces of whole sectors, and long pieces are read. Beyond
-    L2 other rows are written in long pieces, of 4-byte elements 1 KB: the sectors at both ends of a piece can be
-    written to DRAM in parts. So are rows of up to 512 elements of 4 bytes, a multiple of four.
-    """
-    size, (rows, cols) = input.element_size(), input.shape
-    sectors = rows * size % SECTOR == 0
-    if size < WIDE:
-        if min(rows, cols) <= WARP or input.nbytes < SMALL:
-            return (64, 32) if cols <= WARP else (32, 64)
-        if input.nbytes < MEDIUM:
-            return (128, 32) if cols < TILE else (64, 128)
-        return (64, 128) if sectors else (128, 64) if size == 1 else (128, 32)
-    if input.nbytes < MEDIUM:
-        return UNALIGNED_TILE
-    if size == WIDE and MEDIUM_TILE[0] < rows <= min(cols, MOST_PARTLY) and rows * size % PACK == 0:
-        return HIGH_TILE
-    if sectors:
-        return ALIGNED_TILE
-    return (min(256, LONG_PIECE // size), 32) if input.nbytes >= BEYOND_L2 else MEDIUM_TILE
-
-
 def unaligned_tiles(out: torch.Tensor, input: torch.Tensor) -> None:
     height, width = unaligned_tile(input)
     (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
-    large = input.nbytes >= BEYOND_L2  # then the tiles of a column are neighbours in the grid, as in k05
+    large = input.nbytes >= MEDIUM  # then the tiles of a column are neighbours in the grid, as in k05 beyond L2
     kernel = UNALIGNED_TILES[f"transpose<{ctype}, {height}, {width}>"]
     height, width = (cdiv(size, cdiv(size, most)) for size, most in ((rows, height), (cols, width)))  # equal tiles
     tiles = cdiv(rows, height), cdiv(cols, width)
@@ -215,17 +179,16 @@ def default(input: torch.Tensor) -> str | None:
     """PyTorch for one long row or column, which is a plain copy; else a rung by the short side and the size.
 
     A short side of up to 31 elements: see ``_short_side``. Otherwise k05 if its tiles are at least as many as the SMs,
-    the rows of both matrices, or of a large output of 4-byte elements, are multiples of 16 bytes, and the short side
-    fills its tiles, as a short side of more than 512 elements of 4 bytes nearly does; else k09.
+    the rows of both matrices, or of a large output of 4-byte elements, are multiples of 16 bytes, and the matrix fills
+    its tiles (``fills_tiles``); else k09.
     """
     rows, cols = input.shape
     few, size, sms = min(rows, cols), input.element_size(), sm_count(input)
     if few < SMALL_TILE:
         return _short_side(rows, cols, size, rows * cols / (WAVE * sms))
-    pack, tile = PACK // size, TILE if size >= WIDE else NARROW_TILE
+    pack, tile = PACK // size, edge(size)
     packs = rows % pack == 0 and (cols % pack == 0 or size >= WIDE and rows < cols and input.nbytes >= BEYOND_L2)
-    fills = few > (MOST_PARTLY if size == WIDE else 2 * tile) or few % tile == 0
-    whole = packs and fills and cdiv(rows, tile) * cdiv(cols, tile) >= sms
+    whole = packs and fills_tiles(input) and cdiv(rows, tile) * cdiv(cols, tile) >= sms
     return "k05_register_blocks" if whole else "k09_unaligned_tiles"
 
 

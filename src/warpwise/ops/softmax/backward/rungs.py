@@ -10,7 +10,6 @@ import torch
 from warpwise.device.target import power_of_two
 from warpwise.operation import Rung, make_rung, sm_count
 from warpwise.ops._dims import inner_size, is_last, length_along
-from warpwise.ops._short_rows import most_columns
 from warpwise.ops.softmax import _columns, _launch, _packed_rows
 from warpwise.ops.softmax._launch import (
     along_rows,
@@ -108,10 +107,11 @@ RUNGS = (
 
 
 def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | None:
-    """k12 for rows of a length that is not a multiple of 16 bytes, for few rows, and for longer ones than k03 holds.
+    """k12 for rows of at least 33 elements whose length is not a multiple of 16 bytes, for rows too long for k03, and
+    for few long rows.
 
-    Short rows never run k12. k03 for other rows that fit in registers, k11 for short ones of a tensor that fills the
-    GPU. Where k12 does not hold a row, k08 for rows that are fewer than the SMs; else k04.
+    k03 for other rows that fit in registers, k11 for short ones of a tensor that fills the GPU. Where k12 does not hold
+    a row, k08 for rows that are fewer than the SMs; else k04.
 
     If the elements of a row are not adjacent, the tensor has at least 32 MB, and a block of k07 holds less than 128
     bytes of each row: k10 along the first dimension for 2-byte elements that k07 would load singly; else k09.
@@ -125,12 +125,11 @@ def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | 
     if is_last(output, dim) or not output.numel():
         rows = output.numel() // max(1, length)
         long = RUNGS[7] if rows < sm_count(output) else RUNGS[3]
-        short = 0 < length <= most_columns(output.element_size())
         choice = RUNGS[2] if length <= REGISTER_COLUMNS else long
-        if short:
-            choice = RUNGS[10] if _launch.is_short(output, length) else choice
-        elif _packed_rows.are_faster(REGISTER_COLUMNS, grad_output, output, dim):
+        if _packed_rows.are_faster(REGISTER_COLUMNS, grad_output, output, dim):
             choice = RUNGS[11]
+        elif _launch.is_short(output, length):
+            choice = RUNGS[10]
     else:
         least = _columns.HALF_PACKED_BYTES if output.element_size() == 2 else _columns.PACKED_BYTES
         packed = _columns.is_packed(dim, output, least)

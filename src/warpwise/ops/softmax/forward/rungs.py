@@ -29,7 +29,6 @@ from warpwise.ops.softmax.spec import KERNEL_DTYPES
 HERE = Path(__file__).parent
 REGISTER_COLUMNS, TRITON_COLUMNS = 32768, 65536
 SPLIT_COLUMNS = 24576  # elements of a row: k12 computes longer ones if they are few
-PACKED_ROW = 256  # bytes of a row of k14, at least
 SPLIT_USE = 0.8  # rows for each SM: k12 replaces k06 for fewer,
 FEW_USE = 0.125  # and k05 for fewer than these
 
@@ -119,8 +118,8 @@ RUNGS = (
 
 
 def default(input: torch.Tensor, dim: int) -> str | None:
-    """k14 for rows of at least 256 bytes, or too long for k11, if their length is not a multiple of 16 bytes or too
-    long for k05, or if they are few.
+    """k14 for rows of at least 33 elements whose length is not a multiple of 16 bytes, for rows too long for k05, and
+    for few long rows.
 
     k05 for other rows that fit in registers, k11 for short ones of a tensor that fills the GPU. Where k14 does not hold
     a row, k12 if k06 would use less than four fifths of the SMs, or k05 an eighth; else k06.
@@ -137,8 +136,7 @@ def default(input: torch.Tensor, dim: int) -> str | None:
         few = sm_count(input) * (SPLIT_USE if length > REGISTER_COLUMNS else FEW_USE)
         long = RUNGS[11] if rows < few else RUNGS[5] if length > REGISTER_COLUMNS else RUNGS[4]
         choice = RUNGS[10] if short else RUNGS[4] if length <= SPLIT_COLUMNS else long
-        packs = length * input.element_size() >= PACKED_ROW or _launch.short_limits(input, dim) is not None
-        if packs and _packed_rows.are_faster(REGISTER_COLUMNS, input, dim):
+        if _packed_rows.are_faster(REGISTER_COLUMNS, input, dim):
             choice = RUNGS[13]
     else:
         packed, clusters = _columns.is_packed(dim, input), _columns.is_for_cluster(dim, input)

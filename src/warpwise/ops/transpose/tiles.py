@@ -1,0 +1,93 @@
+"""The tiles of k09, and the matrices that fill those of k05, as measured (NOTES.md)."""
+
+from __future__ import annotations
+
+import torch
+
+from warpwise.operation import cdiv
+
+PACK, SECTOR = 16, 32  # bytes of an access, and of a sector
+WARP = 32
+WIDE = 4  # bytes of an element; smaller ones are narrow
+EDGE, NARROW_EDGE = 64, 128  # of k05's tiles for 4-byte elements, and for narrow ones
+SHORT_ROW = 512  # elements of a row of the output that is short
+WHOLE_ROW = 128  # elements of a row of the output that a tile of k09 has as a whole
+LONG_PIECE = 1024  # bytes of a row of the output that a tile of k09 has beyond L2, if rows are not whole sectors
+FULL = 1.02  # elements of k05's tiles for each element of the matrix, at most, for narrow elements in L2
+SMALL, HIGH, MEDIUM = 6 << 20, 12 << 20, 16 << 20  # bytes of a matrix
+BEYOND_L2 = 32 << 20  # bytes of a matrix that, with its transpose, exceeds L2
+
+
+def unaligned_tile(input: torch.Tensor) -> tuple[int, int]:
+    """Rows and columns of a tile of k09. Rows of the output that begin at multiples of 32 bytes are written in pieces
+    of whole sectors, so long pieces are read; other rows are written in long pieces.
+
+    For elements of 4 and 8 bytes, the first that applies:
+
+    - 256 x 32 from 12 MB on, for 129 to 512 rows and as many columns or more, both whole packs of 4-byte elements;
+    - below 16 MB 32 x 64 for more than 512 rows that are whole sectors of the output, else 64 x 32;
+    - 32 x 64 for rows that are whole sectors, but not for up to 512 rows and more columns;
+    - from 32 MB on, for other rows, 1 KB of the output: 256 x 32 (8 bytes: 128 x 32);
+    - 64 x 32 for elements of 8 bytes;
+    - 128 x 32 for 65 to 128 rows, else 64 x 128.
+    """
+    size, (rows, cols), nbytes = input.element_size(), input.shape, input.nbytes
+    if size < WIDE:
+        return _narrow_tile(rows, cols, size)
+    sectors, short = rows * size % SECTOR == 0, rows <= SHORT_ROW
+    packs = rows * size % PACK == 0 and cols * size % PACK == 0
+    if nbytes >= HIGH and size == WIDE and packs and WHOLE_ROW < rows <= min(cols, SHORT_ROW):
+        return 256, 32
+    if nbytes < MEDIUM:
+        return (32, 64) if sectors and not short else (64, 32)
+    if sectors and not (short and rows < cols):
+        return 32, 64
+    if nbytes >= BEYOND_L2 and not sectors:
+        return min(256, LONG_PIECE // size), 32
+    if size > WIDE:
+        return 64, 32
+    return (128, 32) if EDGE < rows <= WHOLE_ROW else (64, 128)
+
+
+def _narrow_tile(rows: int, cols: int, size: int) -> tuple[int, int]:
+    """The same for elements of 1 and 2 bytes, the first that applies:
+
+    - for a side of up to 32 elements, and below 6 MB, 32 x 64, or 64 x 32 for up to 32 columns;
+    - below 16 MB 128 x 32 for fewer than 64 columns;
+    - below 32 MB 32 x 64 for more than 512 rows that are whole sectors of the output;
+    - below 32 MB 64 x 64 from 16 MB on, for more than 512 rows of 2 bytes, else 64 x 128;
+    - 64 x 128 for rows that are whole sectors;
+    - 128 x 32 (1 byte: 128 x 64).
+    """
+    nbytes, sectors, short = rows * cols * size, rows * size % SECTOR == 0, rows <= SHORT_ROW
+    if min(rows, cols) <= WARP or nbytes < SMALL:
+        return (64, 32) if cols <= WARP else (32, 64)
+    if nbytes < MEDIUM and cols < EDGE:
+        return 128, 32
+    if nbytes < BEYOND_L2:
+        if sectors and not short:
+            return 32, 64
+        return (64, 64) if nbytes >= MEDIUM and size == 2 and not short else (64, 128)
+    return (64, 128) if sectors else (128, 64) if size == 1 else (128, 32)
+
+
+def edge(size: int) -> int:
+    """Rows and columns of a tile of k05, for elements of ``size`` bytes."""
+    return EDGE if size >= WIDE else NARROW_EDGE
+
+
+def fills_tiles(input: torch.Tensor) -> bool:
+    """True if k05 is faster than k09, for rows of whole packs.
+
+    From 32 MB on, if the short side is a multiple of the tile's edge or more than 512 elements of 4 bytes (1 and 2
+    bytes: 256; 8 bytes: 128). Below, for elements of 4 and 8 bytes, if the short side is a multiple and not that long;
+    for smaller ones, if the tiles have at most 2 % more elements than the matrix.
+    """
+    (rows, cols), size = input.shape, input.element_size()
+    few, tile = min(rows, cols), edge(size)
+    long, multiple = few > (SHORT_ROW if size == WIDE else 2 * tile), few % tile == 0
+    if input.nbytes >= BEYOND_L2:
+        return long or multiple
+    if size >= WIDE:
+        return multiple and not long
+    return cdiv(rows, tile) * cdiv(cols, tile) * tile * tile <= FULL * rows * cols
