@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.sampled import combinations, examples
 
 from warpwise import operation, ops, tuned
-from warpwise.ops.matvec import k03_rows_together, k04_columns, k06_unaligned_rows, rungs
+from warpwise.ops.matvec import k03_rows_together, k04_columns, k06_unaligned_rows, k09_few_columns, rungs
 from warpwise.ops.matvec._tables import TABLES, describe
 
 FEW = settings(max_examples=examples(15), deadline=None)
@@ -96,6 +96,15 @@ def test_few_columns_are_loaded_at_once():
         a, x = integers(k, m).t(), integers(k, seed=1)
         for config in k04_columns.configs(a, x):
             assert torch.equal(ops.matvec(a, x, rung=f"k04@{config}"), a @ x), config
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("m,k,pitch", [(300, 5, 300), (259, 16, 260), (1, 1, 1), (513, 12, 513), (1026, 3, 1030)])
+def test_few_columns_of_any_pitch(m, k, pitch, dtype):
+    a, x = integers(k, pitch, dtype=dtype)[:, :m].t(), integers(k, seed=1, dtype=dtype)
+    for config in k09_few_columns.configs(a, x):
+        expected = (a.double() @ x.double()).to(dtype)
+        assert torch.equal(ops.matvec(a, x, rung=f"k09@{config}"), expected), config
 
 
 def test_kinds_and_shipped_points():

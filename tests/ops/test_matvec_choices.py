@@ -88,6 +88,8 @@ def test_unaligned_columns_of_matvec_are_read_in_one_launch_if_they_can_be(rows,
     (25348, 292, torch.float32, True, "k07_unaligned_columns"),
     (50000, 300, torch.bfloat16, True, "k07_unaligned_columns"),
     (16000, 500, torch.float32, True, "k04_columns"), (8000, 2000, torch.float32, True, "k04_columns"),
+    (82103, 12, torch.bfloat16, True, "k09_few_columns"), (83379, 16, torch.float32, True, "k09_few_columns"),
+    (83379, 17, torch.float32, True, "k07_unaligned_columns"), (5, 3, torch.float32, True, "k09_few_columns"),
 ])  # fmt: skip
 def test_unaligned_matrices_are_read_in_packs(rows, columns, dtype, by_columns, rung):
     a = matrix(columns, rows, dtype).t() if by_columns else matrix(rows, columns, dtype)
@@ -108,3 +110,13 @@ def test_long_rows_of_a_column_major_matrix_are_one_batch_of_each_block(rows, co
     with assume_sm_count(SMS):
         a = matrix(columns, rows, dtype).t()
         assert operation.get("matvec").rung("k04").configs(a, a[0])[0] == config
+
+
+@pytest.mark.parametrize("rows,columns,dtype,config", [
+    (82103, 12, torch.bfloat16, "t128_p2"), (9001, 12, torch.float32, "t64_p2"), (700, 13, torch.float32, "t32_p1"),
+    (131072, 16, torch.float32, "t128_p1"),
+])  # fmt: skip
+def test_blocks_of_few_columns_are_on_all_processors(rows, columns, dtype, config):
+    with assume_sm_count(SMS):
+        a = matrix(columns, rows, dtype).t()
+        assert operation.get("matvec").rung("k09").configs(a, a[0])[0] == config

@@ -53,7 +53,7 @@ LONG_ROW = 24 * MOST_THREADS  # elements of a row, from which on several blocks 
 FILL = 768  # threads for each SM, if rows are few: their loads are enough bytes in flight
 SHORT_ROW = 16  # elements of a row of k11, at most
 SHORT_NARROW_ROW = 64  # the same for 2-byte elements
-MANY_LANES, SHORT_BLOCKS = 4, 16  # lanes of a row of k11, and its blocks that an SM holds: see ``_team``
+MANY_LANES, SHORT_BLOCKS = 4, 16  # lanes of a row of k11, and its blocks that an SM holds: see ``team_of``
 BLOCKS_PER_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
 SHARING_THREADS = 512  # of a block of k09
 MANY_COLUMNS, LONG_COLUMN = 4096, 2048  # of 2-byte elements, in tensors of 16 MB: see ``default``
@@ -212,7 +212,7 @@ def triton_two_passes(sums: torch.Tensor, x: torch.Tensor) -> None:
         sum_two_passes[(rows,)](partial, sums, parts, 1, BLOCK=block, num_warps=4)
 
 
-def _team(rows: int, columns: int, itemsize: int, sms: int) -> Team:
+def team_of(rows: int, columns: int, itemsize: int, sms: int) -> Team:
     """The team of a row of k11. Half of its usual lanes for rows of more than 32 2-byte elements, if the usual blocks
     are more than the SMs hold at once.
 
@@ -230,7 +230,7 @@ def short_rows(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> No
         input, dim = input.movedim(dim, -1).contiguous(), -1
     input = input.clone() if input.data_ptr() % VECTOR else input
     rows, columns = output.numel(), input.numel() if dim is None else length_along(input, dim)
-    shape = _team(rows, columns, input.element_size(), sm_count(input))
+    shape = team_of(rows, columns, input.element_size(), sm_count(input))
     kernel = SHORT_ROWS[f"sum_short_rows<{cuda.ctype(input.dtype)}, {shape.lanes}, {shape.values}>"]
     kernel[shape.grid(rows), (WARP, WARPS)](input, cuda.out(output), rows, columns)
 
