@@ -129,3 +129,37 @@ def test_an_estimator_names_the_parameter_only_if_it_has_it(kind) -> None:
         SpatialMixture(2).fit(X, shape=(3, 3))
     with pytest.raises(ValueError, match=r"contains NaN in 9 of 9 points, first in point 0$"):
         SmoothedKMeans(2).fit(X, shape=(3, 3))
+
+
+def test_a_table_with_semicolons_and_decimal_commas(tmp_path: Path) -> None:
+    text = HEADER + "".join(ROWS)
+    expected = clustered(tmp_path / "cells.csv", text)
+    decimal = HEADER + "".join(f"{row.strip()}.0\n" for row in ROWS)
+    for other in (text.replace(",", ";"), decimal.replace(",", ";").replace(".", ",")):
+        features, labels = clustered(tmp_path / "cells.csv", other)
+        assert features == expected[0] and np.array_equal(labels, expected[1])
+
+
+@pytest.mark.parametrize("coords", ["x", "x,x", "x,y,a,b"])
+def test_columns_of_positions(tmp_path: Path, coords: str) -> None:
+    path = tmp_path / "cells.csv"
+    path.write_text(HEADER + "".join(ROWS))
+    done = run(path, "--coords", coords)
+    message = " ".join(done.output.replace("│", " ").split())
+    assert done.exit_code == 2 and "--coords: expected two or three different columns" in message, done.output
+
+
+def test_errors_name_the_options(tmp_path: Path) -> None:
+    path = tmp_path / "cells.csv"
+    path.write_text(HEADER + "".join(ROWS))
+    for option in ("--domains", "--types"):
+        done = run(path, option, "50")
+        assert done.exit_code == 2 and f"Error: {option}: expected at most n_samples=36" in done.output, done.output
+
+
+def test_a_file_that_is_not_of_numpy(tmp_path: Path) -> None:
+    for name in ("cells.npy", "cells.npz"):
+        path = tmp_path / name
+        path.write_text("a, b")
+        done = CliRunner().invoke(cli, ["cluster", str(path)])
+        assert done.exit_code == 2 and "expected numbers in a file of numpy.save" in done.output, done.output

@@ -19,6 +19,7 @@ FIGURES = ("beta", "elbo", "bic", "n_iter", "inertia")  # attributes of the esti
 RESTARTS = "restarts.pt"  # in the output folder, while a fit is not finished
 DOMAINS = {"mni": 3, "astronaut": 6}
 INTERRUPTED = 130
+PARAMETERS = {"missing='marginalise'": "--missing marginalise", "n_domains:": "--domains:", "n_types:": "--types:"}
 
 
 def cluster(
@@ -78,7 +79,7 @@ def cluster(
     except CheckpointError as error:
         raise click.UsageError(f"--resume: {error.reason}; without --resume the run starts again") from error
     except ValueError as error:
-        raise click.UsageError(str(error).replace("missing='marginalise'", "--missing marginalise")) from error
+        raise click.UsageError(_with_options(str(error))) from error
     summary = {
         "input": name or str(file),
         "points": points.X.shape[0],
@@ -92,6 +93,13 @@ def cluster(
         console.print(f"{key:>9}  {value}")
     console.print(f"{'written':>9}  {output}" + ("" if drawn else " (no pictures: they need Pillow, and two axes)"))
     return 0
+
+
+def _with_options(message: str) -> str:
+    """An error of ``fit`` with the options of the command in place of the parameters."""
+    for parameter, option in PARAMETERS.items():
+        message = message.replace(parameter, option)
+    return message
 
 
 _PLAIN = ("potts", "tied", "error", 16)

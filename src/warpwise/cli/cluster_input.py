@@ -86,6 +86,8 @@ def read(
     Raises ``click.UsageError`` for another suffix or unsuitable contents.
     """
     suffix = ".nii.gz" if path.name.lower().endswith(".nii.gz") else path.suffix.lower()
+    if coords is not None and (len(set(axes := _names(coords))) != len(axes) or len(axes) not in (2, 3)):
+        raise click.UsageError(f"--coords: expected two or three different columns, such as x,y, got {coords!r}")
     try:
         if suffix in TEXTS:
             found = _table(path, coords, ignore, TEXTS[suffix])
@@ -98,7 +100,7 @@ def read(
         elif suffix in IMAGES:
             found = _image(_pixels(path))
         elif suffix == ".npy":
-            array = np.load(path, allow_pickle=False)
+            array = _loaded(path)
             found = Points(array) if array.ndim == 2 else _image(array)
         elif suffix == ".npz":
             found = _arrays(path)
@@ -124,17 +126,25 @@ def read(
     return found
 
 
+def _names(columns: str) -> list[str]:
+    return [name.strip() for name in columns.split(",")]
+
+
 def _chosen(path: Path, coords: str | None, names: list[str]) -> list[str]:
     """The names in ``coords``, all of which must be among ``names``."""
-    chosen = [] if coords is None else [name.strip() for name in coords.split(",")]
+    chosen = [] if coords is None else _names(coords)
     for name in chosen:
         if name not in names:
-            raise click.UsageError(f"{path}: no column {name!r}; its columns are {', '.join(names)}")
+            raise click.UsageError(f"{path}: no column {name!r}; its columns are {', '.join(filter(None, names))}")
     return chosen
 
 
 def _table(path: Path, coords: str | None, ignore: str | None, delimiter: str) -> Points:
     with path.open(newline="", encoding=TEXT) as file:
+        header = file.readline()
+        if delimiter == "," and "," not in header and ";" in header:
+            delimiter = ";"  # as spreadsheets write where the comma is the decimal sign
+        file.seek(0)
         names = [name.strip() for name in next(csv.reader(file, delimiter=delimiter), [])]
     chosen, left_out = _chosen(path, coords, names), _chosen(path, ignore, names)
     # A first column without a name has the names or the numbers of the rows, as pandas and R write them.
@@ -167,18 +177,19 @@ def _numbers(path: Path, names: list[str], kept: list[int], delimiter: str) -> n
     with path.open(newline="", encoding=TEXT) as file:
         lines = csv.reader(file, delimiter=delimiter)
         next(lines, None)
-        rows = [_row(cells, names, kept, lines.line_num) for cells in lines if cells]
+        decimal = "," if delimiter == ";" else "."
+        rows = [_row(cells, names, kept, lines.line_num, decimal) for cells in lines if cells]
     return np.array(rows)
 
 
-def _row(cells: list[str], names: list[str], kept: list[int], line: int) -> list[float]:
+def _row(cells: list[str], names: list[str], kept: list[int], line: int, decimal: str) -> list[float]:
     if len(cells) != len(names):
         raise ValueError(f"line {line}: expected {len(names)} cells, as in the header, got {len(cells)}")
     found = []
     for column in kept:
         cell, name = cells[column], names[column]
         try:
-            found.append(float(cell) if cell.strip() else np.nan)
+            found.append(float(cell.replace(decimal, ".")) if cell.strip() else np.nan)
         except ValueError:
             left_out = f"; --ignore {name} leaves the column out"
             raise ValueError(f"line {line}, column {name!r}: expected a number, got {cell!r}{left_out}") from None
@@ -232,7 +243,7 @@ def _annotated(path: Path, coords: str | None, basis: str) -> Points:
 
 
 def _volume(path: Path) -> Points:
-    """A NIfTI volume (i, j, k) or (i, j, k, channels); voxels that are 0 in every channel are left out."""
+    """A NIfTI volume (i, j, k) or (i, j, k, channels); voxels that are 0 or NaN in every channel are left out."""
     import nibabel
 
     try:
@@ -242,9 +253,10 @@ def _volume(path: Path) -> Points:
     array = np.asarray(image.dataobj, dtype=np.float32)
     if array.ndim not in (3, 4):
         raise ValueError(f"expected three axes, or one more for channels, got {array.shape}")
-    inside = array != 0 if array.ndim == 3 else (array != 0).any(3)
+    inside = (array != 0) & ~np.isnan(array)
+    inside = inside if array.ndim == 3 else inside.any(3)
     if not inside.any():
-        raise ValueError("all voxels are 0")
+        raise ValueError("all voxels are 0 or NaN")
     return _masked(array, inside, image.affine)
 
 
@@ -252,8 +264,15 @@ def _masked(array: np.ndarray, mask: np.ndarray, affine: np.ndarray | None = Non
     return Points(array[mask].reshape(int(mask.sum()), -1), mask=mask, affine=affine)
 
 
+def _loaded(path: Path) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:  # NumPy's message is about pickle, also if the file is of another kind
+        raise ValueError("expected numbers in a file of numpy.save or numpy.savez; the contents are others") from error
+
+
 def _arrays(path: Path) -> Points:
-    with np.load(path, allow_pickle=False) as arrays:
+    with _loaded(path) as arrays:
         if "X" not in arrays:
             raise click.UsageError(f"{path}: expected an array X (N, D), and coords (N, 2 or 3) or shape")
         if "shape" not in arrays:

@@ -121,7 +121,10 @@ def test_user_edges_are_made_symmetric() -> None:
         (lambda: grid((4, 0)), "positive"),
         (lambda: grid((4, 4), "corner"), "connectivity"),
         (lambda: hexagonal(0, 3), "positive"),
-        (lambda: knn([[0.0, np.nan]]), "NaN or infinity in 1"),
+        (lambda: knn([[0.0, np.nan]]), "NaN or infinity in 1 of 1 points, first in point 0"),
+        (lambda: knn([[0.0, 1.0]], 2.5), "k: expected an integer of at least 1, got 2.5"),
+        (lambda: radius([[0.0, 1.0]], "far"), "distance: expected a positive number, got 'far'"),
+        (lambda: hexagonal(2.5, 3), r"hexagonal: expected positive integers, got \(2.5, 3\)"),
         (lambda: knn(np.zeros((3, 4))), r"\(3, 4\)"),
         (lambda: knn(np.zeros((3, 2)), 0), "at least 1"),
         (lambda: radius(np.zeros((3, 2)), -1), "positive"),
@@ -163,3 +166,21 @@ def test_a_region_without_neighbours_is_kept() -> None:
     graph = from_edges([[0, 1], [1, 2]], 4)
     labels = torch.tensor([0, 0, 0, 1])
     assert merge_regions(graph, labels, torch.zeros(4, 2), 1.0, min_region=3).tolist() == [0, 0, 0, 1]
+
+
+def test_no_edges() -> None:
+    for edges in ([], np.empty((0, 2), int)):
+        assert from_edges(edges, 3).degree.tolist() == [0, 0, 0]
+
+
+def test_other_kinds_of_graphs_are_named_with_a_remedy() -> None:
+    for given in (np.eye(3), [(0, 1)]):
+        with pytest.raises(TypeError, match=rf"got {type(given).__name__}; from_edges\(edges, n_points\) takes pairs"):
+            from_sparse(given)
+
+
+def test_regions_of_an_array_are_an_array() -> None:
+    labels = np.array([0, 0, 1, 1, 0, 0])
+    found = connected_components(grid((1, 6)), labels)
+    assert isinstance(found, np.ndarray) and found.tolist() == [0, 0, 1, 1, 2, 2]
+    assert connected_components(grid((1, 6)), torch.from_numpy(labels)).tolist() == found.tolist()

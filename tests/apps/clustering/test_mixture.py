@@ -278,6 +278,7 @@ def bad(value: float) -> np.ndarray:
         ({"sizes": [1, 2, 0, 1]}, LAYERS.X, {}, "sizes"),
         ({"sizes": [1, 2, 3, 1], "prior": "layers"}, LAYERS.X, {}, 'only with prior="potts"'),
         ({"beta": None}, LAYERS.X, {}, "beta"),
+        ({"beta": True}, LAYERS.X, {}, "beta"),
         ({"missing": "impute"}, LAYERS.X, {}, 'expected "error" or "marginalise"'),
         ({"missing": "marginalise", "smoothing": 1}, LAYERS.X, {}, "smoothing"),
         ({"missing": "marginalise"}, bad(np.inf), {}, "infinity"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from sklearn.metrics import adjusted_rand_score
 
 from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture, generators
+from warpwise.apps.clustering.inputs import clipped
 
 SHAPE = (60, 50)
 LAYERS = generators.layered(1.0, SHAPE, n_domains=4)
@@ -49,6 +51,25 @@ def test_features_that_vary_only_by_rounding() -> None:
     assert np.array_equal(model.labels_, fit().labels_)
     with pytest.raises(ValueError, match="X: expected features whose sum is finite"):
         SpatialMixture().fit(np.linspace(1, 1.1, 30)[:, None] * 1e308, shape=(6, 5))
+
+
+@pytest.mark.parametrize("options", [{}, {"n_types": 6}, {"smoothing": 1}, {"block_size": 900}], ids=str)
+def test_outliers_do_not_determine_the_starts(options: dict[str, int]) -> None:
+    random = np.random.default_rng(2)
+    single = LAYERS.X + (random.random(LAYERS.X.shape) < 0.01) * random.normal(0, 100, LAYERS.X.shape)
+    heavy = LAYERS.X + random.standard_t(1.2, LAYERS.X.shape) / 2
+    for X in (single, heavy):
+        model = SpatialMixture(4, n_init=8, covariance="t", random_state=0, **options).fit(X, shape=SHAPE)
+        assert adjusted_rand_score(LAYERS.labels, model.labels_) > 0.85
+
+
+def test_fences_of_features() -> None:
+    X = torch.arange(401.0)[:, None] * torch.tensor([1.0, -2.0, 0.0])
+    X[0] = torch.tensor([1e6, -1e6, 5.0])
+    found = clipped(X)
+    assert found[0].tolist() == [pytest.approx(600, abs=3), pytest.approx(-1200, abs=6), 5]  # equal quartiles: as given
+    assert torch.equal(found[1:], X[1:])
+    assert torch.equal(clipped(X[:50], X.numpy())[0], found[0])  # a part, by the quartiles of all
 
 
 def test_means_of_features_that_depend_on_each_other() -> None:

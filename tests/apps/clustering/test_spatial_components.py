@@ -90,6 +90,13 @@ def test_bad_input(change, error, match):
         spatial_components(given.pop("X"), **given)
 
 
+def test_random_generators():
+    X = waves(3)
+    found = [spatial_components(X, shape=SHAPE, random_state=np.random.default_rng(3)) for _ in range(2)]
+    assert np.array_equal(*found)
+    assert spatial_components(X, shape=SHAPE, random_state=np.random.RandomState(3)).shape == found[0].shape
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_counts_of_molecules(sparse: bool) -> None:
     data = generators.layered(1.5, SHAPE, n_domains=3, n_features=20)

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture, generators
+from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture, generators, spatial_components
+from warpwise.apps.clustering.smoothing import smooth
 from warpwise.apps.clustering.threads import threads_of
 
+module = sys.modules[spatial_components.__module__]
 DATA = generators.layered(1.2, (30, 24), n_domains=3, n_features=4, random_state=1)
 
 
@@ -45,6 +47,14 @@ def test_a_small_fit_has_one_thread(kind: type, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ValueError, match="coords"):
         kind(3).fit(DATA.X, coords=np.zeros((2, 2)))
     assert torch.get_num_threads() == 3
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_few_features_have_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(module, "smooth", lambda *given: seen.append(torch.get_num_threads()) or smooth(*given))
+    spatial_components(DATA.X, shape=DATA.shape, random_state=0)
+    assert set(seen) == {1} and torch.get_num_threads() == 3
 
 
 def test_the_command_lets_idle_threads_sleep() -> None:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
 
 from warpwise import ops
 from warpwise.apps.clustering.graph import Graph
 
 
-def connected_components(graph: Graph, labels: torch.Tensor) -> torch.Tensor:
-    """(N,) int64 from 0: points share a number if edges between points of equal ``labels`` (N,) join them."""
-    root = ops.connected_components(labels.int(), graph.rowptr, graph.columns).long()
+def connected_components(graph: Graph, labels: Any) -> Any:
+    """(N,) int64 from 0: points share a number if edges between points of equal ``labels`` (N,) join them.
+
+    ``labels`` is an array or a tensor, such as ``labels_`` of a fit; the result is of the same kind.
+    """
+    if not isinstance(labels, torch.Tensor):
+        return connected_components(graph, torch.as_tensor(np.array(labels))).cpu().numpy()
+    here = labels.to(graph.columns.device, torch.int32)
+    root = ops.connected_components(here, graph.rowptr, graph.columns).long()
     number = (root == torch.arange(len(root), device=root.device)).cumsum(0) - 1
-    return number[root]
+    return number[root].to(labels.device)
 
 
 def merge_regions(

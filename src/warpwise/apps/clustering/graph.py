@@ -291,6 +291,8 @@ def from_edges(edges: Any, n_points: int, weights: Any = None) -> Graph:
     wrong shape.
     """
     pairs = torch.as_tensor(np.ascontiguousarray(edges))
+    if not pairs.numel():  # an empty list has one axis, and NumPy makes it of floats
+        pairs = torch.empty(0, 2, dtype=torch.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise ValueError(f"edges: expected (M, 2), got {tuple(pairs.shape)}")
     if pairs.is_floating_point():
@@ -326,7 +328,9 @@ def from_sparse(matrix: Any) -> Graph:
         return from_edges(np.stack([rows, columns.astype(np.int64, casting="same_kind")], 1), counts.size, weights)
     if not hasattr(matrix, "tocoo"):
         raise TypeError(
-            f"graph: expected a Graph, a scipy sparse matrix or (rowptr, columns[, weights]), got {type(matrix)}"
+            "graph: expected a Graph, a scipy sparse matrix or (rowptr, columns[, weights]), got "
+            f"{type(matrix).__name__}; from_edges(edges, n_points) takes pairs of points, and "
+            "scipy.sparse.csr_array a dense matrix"
         )
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"graph: expected a square matrix, got {matrix.shape}")

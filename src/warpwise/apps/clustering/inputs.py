@@ -26,6 +26,8 @@ _SPLITS = 256  # on a GPU, the matrix products whose sum is a covariance
 _CPU = torch.device("cpu")
 _ROUNDED = 2  # a deviation of up to this many units of precision of the largest value is a rounding error
 _LEAST = 1e-300  # the least deviation, so that its inverse is finite
+_FENCE = 1.5  # interquartile ranges from the quartiles to the fences (Tukey 1977)
+_QUARTILES, _QUARTILE_ELEMENTS = 1 << 16, 1 << 24  # most points and elements of which quartiles are computed
 
 
 def graph_of(
@@ -130,6 +132,21 @@ def whitening(
     roots, vectors = values[kept].sqrt(), vectors[:, kept]
     inverse = roots[:, None] * vectors.T * torch.where(unit > 0, deviation, 0)
     return Metric(mean, unit[:, None] * vectors / roots, inverse)
+
+
+def clipped(X: torch.Tensor, source: Any = None) -> torch.Tensor:
+    """X (N, D) with each feature moved between its fences, 1.5 interquartile ranges beyond its quartiles.
+
+    The quartiles are those of at most 65,536 evenly spaced rows of ``source``, by default X. A feature whose quartiles
+    are equal keeps its values.
+    """
+    source = X if source is None else source
+    most = max(1024, min(_QUARTILES, _QUARTILE_ELEMENTS // X.shape[1]))
+    places = torch.arange(0, len(source), -(-len(source) // most), device=X.device)
+    ordered = rows_of(source, places, X.device).sort(0).values
+    low, high = ordered[len(places) // 4], ordered[3 * len(places) // 4]
+    reach = torch.where(high > low, _FENCE * (high - low), torch.inf)
+    return X.clamp(low - reach, high + reach)
 
 
 def _power_of_two(values: torch.Tensor) -> torch.Tensor:

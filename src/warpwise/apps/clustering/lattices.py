@@ -38,10 +38,10 @@ def hexagonal(rows: int, columns: int, device: Any = "cpu") -> Graph:
     """The graph of a hexagonal lattice: ``rows`` rows of ``columns`` points, odd rows moved right by half a step.
 
     A point has up to 6 neighbours and one of 3 colours. Points are in row-major order; the graph is on ``device``.
-    Raises ``ValueError`` for a size below 1.
+    Raises ``ValueError`` for a size that is not a positive integer.
     """
-    if rows < 1 or columns < 1:
-        raise ValueError(f"hexagonal: expected positive sizes, got ({rows}, {columns})")
+    if any(isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1 for size in (rows, columns)):
+        raise ValueError(f"hexagonal: expected positive integers, got ({rows!r}, {columns!r})")
     row, column = axes = _axes((rows, columns), device)
     odd = row % 2
     # In axial coordinates (column - (row - odd) / 2, row) each step to a neighbour changes their difference by 1 or 2.

@@ -18,7 +18,7 @@ from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct
 from warpwise.apps.clustering.field import SIZE_TOLERANCE, MeanField
 from warpwise.apps.clustering.graph import Graph
-from warpwise.apps.clustering.inputs import affine, graph_of, rows_of, whitening
+from warpwise.apps.clustering.inputs import affine, clipped, graph_of, rows_of, whitening
 from warpwise.apps.clustering.marginal import MarginalEmission, Missing, filled
 from warpwise.apps.clustering.parallel import Alone, Streams, morton_blocks
 from warpwise.apps.clustering.parameters import check_group, check_parameters, checkpoint_of
@@ -47,7 +47,8 @@ class SpatialMixture(Estimator):
         mixture of cell types; with None each domain is one Gaussian.
     prior : "potts" (V is the identity), "layers" (V = -min(|k - l|, 3); labels are numbered in the order of the layers)
         or a symmetric (K, K) matrix V.
-    covariance : "tied", "diag", "full" (one a class) or "t" (Student's t with 4 degrees of freedom and a tied scale).
+    covariance : "tied", "diag", "full" (one a class) or "t" (Student's t with 4 degrees of freedom and a tied scale,
+        for features with outliers or heavy tails).
     beta : "estimate" (by pseudo-likelihood, at most 12 / mean degree) or a float of at least 0.
     field : (N, K), added to the log-probabilities: an atlas or a depth prior; or None.
     sizes : (K,) positive, the wanted fractions of the points in the domains, in no given order unless ``field`` gives
@@ -176,17 +177,19 @@ class SpatialMixture(Estimator):
             check_distinct(features, settings.n_types, "n_types")
         places = neighbours.places if on_host else None
         del neighbours
-        self._mean, self._matrix, self._inverse = whitening(features, sorted_graph, order=order, whiten=self.whiten)
+        usual = clipped(features) if self.covariance == "t" else features
+        self._mean, self._matrix, self._inverse = whitening(usual, sorted_graph, order=order, whiten=self.whiten)
         known = None if missing is None else Missing(missing[order], self._matrix)
         whitened = affine(features, self._mean, self._matrix, order)
+        usual = whitened if usual is features else affine(usual, self._mean, self._matrix, order)
         del features
-        file = checkpoint_of(self, checkpoint, whitened, sorted_graph)
+        file = checkpoint_of(self, checkpoint, usual, sorted_graph)
         streams = None
         if settings.block_size is not None:
             block = morton_blocks(places, len(order), -(-len(order) // settings.block_size))
             streams = Streams(sorted_graph, self._device(X), block[order])
-        model = self._optimise(whitened, sorted_graph, order, known, file, progress, streams)
-        del whitened  # freed before the results are made
+        model = self._optimise(whitened, usual, sorted_graph, order, known, file, progress, streams)
+        del whitened, usual  # freed before the results are made
         self._keep(X, model, sorted_graph, order)
         if file is not None:
             file.remove()
@@ -206,10 +209,13 @@ class SpatialMixture(Estimator):
         check_distinct(X, settings.n_domains, "n_domains")
         if settings.n_types is not None:
             check_distinct(X, settings.n_types, "n_types")
-        self._mean, self._matrix, self._inverse = whitening(part, ranks.graph, ranks, whiten=self.whiten)
-        part = affine(part, self._mean, self._matrix)
-        model = self._optimise(part, ranks.graph, ranks.ids, None, None, progress, ranks)
-        del part  # freed before the results are made
+        usual = clipped(part, X) if self.covariance == "t" else part
+        self._mean, self._matrix, self._inverse = whitening(usual, ranks.graph, ranks, whiten=self.whiten)
+        whitened = affine(part, self._mean, self._matrix)
+        usual = whitened if usual is part else affine(usual, self._mean, self._matrix)
+        del part
+        model = self._optimise(whitened, usual, ranks.graph, ranks.ids, None, None, progress, ranks)
+        del whitened, usual  # freed before the results are made
         merged = self.min_region is not None or self.contiguous
         self._keep(X, model, graph.by_colour[1] if merged else graph, graph.order)
         return self
@@ -282,6 +288,7 @@ class SpatialMixture(Estimator):
     def _optimise(
         self,
         whitened: torch.Tensor,
+        usual: torch.Tensor,
         graph: Graph,
         order: torch.Tensor,
         missing: Missing | None,
@@ -291,8 +298,8 @@ class SpatialMixture(Estimator):
     ) -> MeanField:
         """The best start, then EM with the chosen prior, covariance and beta until the labels no longer change.
 
-        Row i of ``graph`` and of ``whitened`` is point ``order[i]``. The external field, V and the sizes move to the
-        device of ``whitened``.
+        Row i of ``graph`` and of ``whitened`` is point ``order[i]``. ``usual`` is ``whitened``, or it without outliers:
+        the starts use it. The external field, V and the sizes move to the device of ``whitened``.
         """
         parallel = Alone(len(whitened)) if parallel is None else parallel
         own = parallel.own
@@ -303,13 +310,14 @@ class SpatialMixture(Estimator):
         wanted, sizes = settings.interaction, settings.sizes
         interaction = None if wanted is None else wanted.to(device)
         X, temper = self._smoothed(whitened, here)
+        usual = X if usual is whitened else self._smoothed(usual, here)[0]
         independent = whitened if settings.smoothing else None
         degree = float(parallel.sum(here.degree[:own].sum(dtype=torch.float64))) / parallel.n_points
         strength = _START_STRENGTH / degree if degree else 0.0
         highest = _MAX_STRENGTH / degree if degree else 0.0
         external = self._external[order if self._external.shape[0] > 1 else [0], None]
         counts, generator = (settings.n_domains, settings.n_types, settings.n_init), self._generator()
-        model = best_start(X, here, *counts, strength, generator, temper, checkpoint, progress, parallel)
+        model = best_start(usual, here, *counts, strength, generator, temper, checkpoint, progress, parallel)
         field = external[:, 0] if self.field is not None else None
         if field is not None or wanted is not None or sizes is not None:
             _reorder(model, domain_order(graph, model.q[:, 0], field, wanted, sizes, parallel).to(device))
@@ -317,25 +325,13 @@ class SpatialMixture(Estimator):
         if self.covariance != "tied":
             classes = model.q
             if model.mix is not None:
-                classes = torch.softmax(model.emission.scores(X), 2)
-            emission = Emission(self.covariance, X[:own], classes[:own], parallel)
+                classes = torch.softmax(model.emission.scores(usual), 2)
+            emission = Emission(self.covariance, usual[:own], classes[:own], parallel)
         if missing is not None:
             emission = MarginalEmission(emission, missing)
         beta = model.beta if isinstance(self.beta, str) else X.new_full((1,), float(self.beta))
-        final = MeanField(
-            X,
-            here,
-            model.q,
-            emission,
-            model.mix,
-            beta,
-            external,
-            interaction,
-            None,
-            temper,
-            independent,
-            parallel,
-        )
+        state = (model.q, emission, model.mix, beta, external, interaction, None)
+        final = MeanField(X, here, *state, temper, independent, parallel)
         estimate = highest if isinstance(self.beta, str) else None
         least = 3 if missing is None else _LEAST_WITH_MISSING
         self.n_iter_ = final.run(settings.max_iter, estimate, _TOLERANCE, least)

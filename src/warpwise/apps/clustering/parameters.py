@@ -56,7 +56,8 @@ def check_parameters(model: Any, n_points: int) -> Settings:
         raise ValueError(f'missing: expected "error" or "marginalise", got {model.missing!r}')
     if model.missing == "marginalise" and smoothing:
         raise ValueError('smoothing: supported only with missing="error"')
-    number = isinstance(model.beta, Real) and 0 <= float(model.beta) < float("inf")
+    number = isinstance(model.beta, Real) and not isinstance(model.beta, bool)
+    number = number and 0 <= float(model.beta) < float("inf")
     if not number and not (isinstance(model.beta, str) and model.beta == "estimate"):
         raise ValueError(f'beta: expected "estimate" or a finite number of at least 0, got {model.beta!r}')
     interaction = interaction_of(model.prior, k)

@@ -7,6 +7,7 @@ them. All queries of a batch are expanded into one array of candidate pairs.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,11 @@ def knn(coords: Any, k: int = 8, device: torch.device | None = None) -> Graph:
     ``coords`` is (N, 2) or (N, 3), finite. Points at the same place are ordinary neighbours at distance 0; the time
     grows with the square of their number. If N <= k, all points are joined. The graph is built on ``device``, by
     default the CPU; among equally distant points, devices may choose differently. Raises ``ValueError`` for a wrong
-    shape, values that are not finite, or k < 1.
+    shape, values that are not finite, or a k that is not a positive integer.
     """
     points = check_coords(coords).to(device)
-    if k < 1:
-        raise ValueError(f"k: expected at least 1, got {k}")
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise ValueError(f"k: expected an integer of at least 1, got {k!r}")
     n = points.shape[0]
     k = min(k, n - 1)
     if k <= 0:
@@ -71,8 +72,8 @@ def radius(coords: Any, distance: float, device: torch.device | None = None) -> 
     finite, or a distance that is not positive.
     """
     points = check_coords(coords).to(device)
-    if not (distance > 0 and np.isfinite(distance)):
-        raise ValueError(f"distance: expected a positive number, got {distance}")
+    if not (isinstance(distance, Real) and distance > 0 and np.isfinite(distance)):
+        raise ValueError(f"distance: expected a positive number, got {distance!r}")
     cells = _Cells(points, float(distance))
     rows, columns = [], []
     queries = torch.arange(points.shape[0], device=points.device)
@@ -95,8 +96,9 @@ def check_coords(coords: Any) -> torch.Tensor:
     if points.shape[0] == 0:
         raise ValueError("coords: expected at least one point, got none")
     if not bool(torch.isfinite(points).all()):
-        bad = int((~torch.isfinite(points)).any(1).sum())
-        raise ValueError(f"coords: expected finite values, got NaN or infinity in {bad} points")
+        bad = (~torch.isfinite(points)).any(1)
+        where = f"in {int(bad.sum()):,} of {len(points):,} points, first in point {int(bad.int().argmax())}"
+        raise ValueError(f"coords: expected finite values, got NaN or infinity {where}")
     extent = float((points.amax(0) - points.amin(0)).max())
     if extent > _MAX_EXTENT:
         raise ValueError(f"coords: expected an extent of at most {_MAX_EXTENT:g}, got {extent:g}")

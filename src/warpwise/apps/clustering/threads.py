@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
@@ -27,6 +28,19 @@ def threads_of(model: Any, X: Any) -> int:
     return max(1, int(shape[0]) * max(int(shape[1]), *widths, 1) // ELEMENTS)
 
 
+@contextlib.contextmanager
+def at_most(threads: int) -> Iterator[None]:
+    """At most this number of threads of PyTorch, and the former number afterwards."""
+    before = torch.get_num_threads()
+    if threads < before:
+        torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        if threads < before:
+            torch.set_num_threads(before)
+
+
 def with_threads(
     method: Callable[Concatenate[Model, Any, P], R],
 ) -> Callable[Concatenate[Model, Any, P], R]:
@@ -38,14 +52,7 @@ def with_threads(
 
     @functools.wraps(method)
     def limited(self: Model, X: Any, *args: P.args, **kwargs: P.kwargs) -> R:
-        before = torch.get_num_threads()
-        wanted = min(before, threads_of(self, X))
-        if wanted == before:
+        with at_most(threads_of(self, X)):
             return method(self, X, *args, **kwargs)
-        torch.set_num_threads(wanted)
-        try:
-            return method(self, X, *args, **kwargs)
-        finally:
-            torch.set_num_threads(before)
 
     return limited

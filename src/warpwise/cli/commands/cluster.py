@@ -69,7 +69,7 @@ def cluster(**given: Any) -> int:
     .h5ad            features --basis, positions obsm["spatial"] or the columns --coords of obs
     .npy             (N, D) with --shape, or an image (rows, columns, D)
     .npz             X (N, D), and coords or shape
-    .nii, .nii.gz    a NIfTI volume; voxels that are 0 are ignored
+    .nii, .nii.gz    a NIfTI volume; voxels that are 0 or NaN are ignored
     .png, .jpg, ...  an image
 
     Writes labels.npy, probabilities.npy, summary.json and, with Pillow, domains.png and uncertainty.png to the output
