@@ -93,6 +93,7 @@ def test_a_parquet_table(inputs: Path) -> None:
     assert result.exit_code == 2 and "'name': expected numbers" in " ".join(result.output.split())
 
 
+@pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")  # anndata 0.12 with pandas 3
 def test_an_annotated_matrix(inputs: Path) -> None:
     anndata = pytest.importorskip("anndata")
     pandas = pytest.importorskip("pandas")

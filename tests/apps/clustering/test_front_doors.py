@@ -59,6 +59,7 @@ def test_the_package_of_an_example_that_is_not_installed(monkeypatch: pytest.Mon
         examples.mni()
 
 
+@pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")  # anndata 0.12 with pandas 3
 def test_an_anndata_object_is_written_and_read(tmp_path: Path) -> None:
     anndata = pytest.importorskip("anndata")
     given = annotated()
