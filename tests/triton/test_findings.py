@@ -138,9 +138,8 @@ def through_an_integer(address, out_ptr):
 
 
 def test_address_outside_all_arguments() -> None:
-    x = torch.zeros(4)
-    with pytest.raises(OutOfBounds, match="is in no tensor argument"):
-        through_an_integer[1](x.data_ptr(), torch.zeros(1))
+    with pytest.raises(OutOfBounds, match="is in no tensor"):
+        through_an_integer[1](64, torch.zeros(1))
 
 
 @wt.jit

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
+import triton
 import triton.language as tl
 
 from warpwise.cuda.errors import ArgumentError
@@ -15,7 +17,6 @@ from warpwise.triton.builder import handle_of
 from warpwise.triton.compat import (
     JITFunction,
     TensorHandle,
-    TensorWrapper,
     TritonSemantic,
     interpreted_options,
     is_descriptor,
@@ -28,6 +29,7 @@ _SCALAR_TYPES = {
     "u1": tl.int1, "i8": tl.int8, "i16": tl.int16, "i32": tl.int32, "i64": tl.int64, "u8": tl.uint8, "u16": tl.uint16,
     "u32": tl.uint32, "u64": tl.uint64, "fp16": tl.float16, "bf16": tl.bfloat16, "fp32": tl.float32, "fp64": tl.float64,
 }  # fmt: skip
+_WRAPPER_DEPTH = 3
 
 
 def is_output(value: Any) -> bool:
@@ -50,8 +52,56 @@ def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield value
         elif isinstance(value, tuple):
             yield from tensors_in(value)
-        elif is_descriptor(value) or isinstance(value, TensorWrapper):
+        elif is_descriptor(value):
             yield value.base
+        elif (base := tensor_behind(value)) is not None:
+            yield base
+
+
+def tensor_behind(value: Any) -> torch.Tensor | None:
+    """Return the tensor that ``value`` wraps, or None: Triton takes any object with ``data_ptr()`` and ``dtype``.
+
+    It is the tensor at that address among the attributes of ``value``, and among theirs, as in ``value.storage.data``.
+    """
+    if not callable(getattr(value, "data_ptr", None)):
+        return None
+    address, level = value.data_ptr(), [value]
+    for _ in range(_WRAPPER_DEPTH):
+        level = [member for item in level for member in getattr(item, "__dict__", {}).values()]
+        for member in level:
+            if isinstance(member, torch.Tensor) and member.data_ptr() == address:
+                return member
+    return None
+
+
+def tensor_devices(value: Any) -> tuple[set[int], bool]:
+    """Return the GPU indices of the tensors in a tuple or descriptor, and True if some of its data is not on a GPU."""
+    tensors = list(tensors_in((value,)))
+    on_gpus = {tensor.get_device() for tensor in tensors if tensor.is_cuda}
+    return on_gpus, isinstance(value, np.ndarray) or any(not tensor.is_cuda for tensor in tensors)
+
+
+def copied_to_cpu(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Copy GPU tensors, also wrapped ones, to the CPU. Views that share a storage share one after the copy."""
+    storages: dict[int, torch.UntypedStorage] = {}
+
+    def copied(item: Any) -> Any:
+        if isinstance(item, torch.Tensor) and item.is_cuda:
+            storage = item.untyped_storage()
+            host = storages.setdefault(storage.data_ptr(), storage.cpu())
+            return torch.empty(0, dtype=item.dtype).set_(host, item.storage_offset(), item.shape, item.stride())
+        if isinstance(item, tuple):
+            parts = [copied(part) for part in item]
+            return type(item)(*parts) if hasattr(item, "_fields") else tuple(parts)
+        if isinstance(item, (Out, Strided)):
+            return type(item)(copied(item.value))
+        if is_descriptor(item):
+            return dataclasses.replace(item, base=copied(item.base))
+        if (base := tensor_behind(item)) is not None:
+            return triton.reinterpret(copied(base), item.dtype) if base.is_cuda else item
+        return item
+
+    return tuple(copied(value) for value in values)
 
 
 def bind(
@@ -105,10 +155,6 @@ class ArgumentConverter:
             return self._array(name, value, const, output)
         if isinstance(value, torch.Tensor):
             return self._pointer(name, value, const, output)
-        if isinstance(value, TensorWrapper):  # of triton.reinterpret
-            pointer = self._pointer(name, value.base, const, output)
-            kind = tl.pointer_type(value.dtype, 1, const)
-            return tl.tensor(TensorHandle(pointer.handle.data, kind), kind)
         if isinstance(value, (bool, int, float)):
             return self._scalar(name, value, declared)
         if isinstance(value, tuple):
@@ -118,6 +164,8 @@ class ArgumentConverter:
             return self._descriptor(name, value, output)
         if value is None or isinstance(value, (tl.constexpr, tl.dtype)) or callable(value):
             return value.value if isinstance(value, tl.constexpr) else value
+        if (base := tensor_behind(value)) is not None:
+            return self._reinterpreted(name, base, value.dtype, const, output)
         raise ArgumentError(
             f"{self.function.__name__}: {name}: expected a tensor, an array or a number, got {type(value).__name__}"
         )
@@ -136,12 +184,20 @@ class ArgumentConverter:
         if value.layout != torch.strided:
             raise ArgumentError(f"{self.function.__name__}: {name}: expected a strided tensor, got {value.layout}")
         allocation = self.memory.add(name, value, writable=writable, output=output)
-        try:
-            element = tl_dtype(value.dtype)
-        except KeyError:
-            raise ArgumentError(f"{self.function.__name__}: {name}: no Triton type for {value.dtype}") from None
+        element = self._element(name, value.dtype)
         kind = tl.pointer_type(element, 1, const) if const else tl.pointer_type(element)
         return tl.tensor(TensorHandle(np.array([allocation.base], dtype=np.uint64), kind), kind)
+
+    def _reinterpreted(self, name: str, base: torch.Tensor, dtype: Any, const: bool, output: bool) -> tl.tensor:
+        pointer = self._pointer(name, base, const, output)
+        kind = tl.pointer_type(self._element(name, dtype), 1, const)
+        return tl.tensor(TensorHandle(pointer.handle.data, kind), kind)
+
+    def _element(self, name: str, dtype: Any) -> tl.dtype:
+        try:
+            return dtype if isinstance(dtype, tl.dtype) else tl_dtype(dtype)
+        except KeyError:
+            raise ArgumentError(f"{self.function.__name__}: {name}: no Triton type for {dtype}") from None
 
     def _scalar(self, name: str, value: bool | float, declared: str) -> tl.tensor:
         inferred = declared if declared in _SCALAR_TYPES else mangle_type(value)

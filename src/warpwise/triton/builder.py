@@ -6,7 +6,7 @@ float32 and rounded to nearest even (Triton's operates on their bit patterns); `
 
 from __future__ import annotations
 
-import dataclasses
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import triton.language as tl
 
 from warpwise.cuda.errors import KernelAssertion, OutOfBounds, UnsupportedFeature
-from warpwise.triton import inline_assembly, libdevice, numerics
+from warpwise.triton import addresses, inline_assembly, libdevice, numerics
 from warpwise.triton.atomics import read_modify_write
 from warpwise.triton.compat import InterpreterBuilder, TensorHandle, ir, numpy_dtype
 from warpwise.triton.directed_rounding import fused
@@ -102,7 +102,7 @@ class Builder(InterpreterBuilder):
     def create_bitcast(self, src: TensorHandle, dtype: tl.dtype) -> TensorHandle:
         return TensorHandle(src.data.view(numpy_dtype(dtype)), dtype.scalar)
 
-    create_int_to_ptr = create_bitcast
+    create_int_to_ptr = addresses.int_to_ptr
     create_ptr_to_int = create_bitcast
 
     # Arithmetic.
@@ -283,7 +283,7 @@ class Builder(InterpreterBuilder):
         active = None if mask is None else _mask_of(mask, ptrs)
         self._check_defined(ptrs, mask, active, "read")
         data = self.memory.load(ptrs.data, active, None if other is None else other.data, numpy_dtype(dtype), volatile)
-        result = TensorHandle(data, dtype)
+        result = TensorHandle(self.memory.real_pointers(data) if dtype.is_ptr() else data, dtype)
         if active is None or not self.finds_undefined or active.all():
             return result
         if other is None:
@@ -397,4 +397,4 @@ def _mask_of(mask: Any, ptrs: TensorHandle) -> Array:
 
 def _options(defaults: Any) -> Any:
     """Enable ``device_assert``. Overflow is not checked here: a wrong address is reported when it is accessed."""
-    return dataclasses.replace(defaults, debug=True, sanitize_overflow=False)
+    return types.SimpleNamespace(**{**vars(defaults), "debug": True, "sanitize_overflow": False})

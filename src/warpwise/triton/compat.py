@@ -24,7 +24,7 @@ from triton.language.semantic import TritonSemantic
 from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.errors import OutOfResources
 from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, TensorHandle
-from triton.runtime.jit import JITFunction, TensorWrapper, create_function_from_signature, mangle_type
+from triton.runtime.jit import JITFunction, create_function_from_signature, mangle_type
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpwise.triton import constructors
@@ -43,7 +43,6 @@ __all__ = [
     "OutOfResources",
     "TensorDescriptor",
     "TensorHandle",
-    "TensorWrapper",
     "TritonSemantic",
     "bind_semantic",
     "bound_builtins",
@@ -93,6 +92,7 @@ _OPERATORS = [
     "ne",
     "pow",
 ]
+_COMPARISONS = {"gt": "lt", "lt": "gt", "ge": "le", "le": "ge", "eq": "eq", "ne": "ne"}  # with swapped operands
 
 
 def jit_options(function: JITFunction | InterpretedFunction) -> dict[str, Any]:
@@ -285,11 +285,15 @@ def _constexpr_operator(name: str) -> Callable[[tl.constexpr, Any], Any]:
     return call
 
 
+def _reflected_operator(name: str) -> Callable[[tl.constexpr, Any], Any]:
+    """Return ``number % constexpr`` and the like, which ``tl.constexpr`` lacks: the compiler has no plain numbers."""
+    return lambda self, other: getattr(tl.constexpr(other), name)(self)
+
+
 def _reflected_name(name: str) -> str:
-    swapped = {"gt": "lt", "lt": "gt", "ge": "le", "le": "ge", "eq": "eq", "ne": "ne"}
     plain = name.strip("_")
-    if plain in swapped:
-        return f"__{swapped[plain]}__"
+    if plain in _COMPARISONS:
+        return f"__{_COMPARISONS[plain]}__"
     return f"__{plain[1:]}__" if plain.startswith("r") and plain != "rshift" else f"__r{plain}__"
 
 
@@ -300,8 +304,13 @@ _MODULES = [
 
 
 def language_modules() -> list[ModuleType]:
-    """Return the loaded modules of ``triton.language``; a kernel's imports can load more."""
-    return [sys.modules[name] for name in (*_MODULES, _STUBS) if name in sys.modules]
+    """Return the loaded modules of ``triton.language``; a kernel's imports can load more.
+
+    ``tl.extra.cuda`` is a second copy of the module in ``sys.modules``.
+    """
+    loaded = [sys.modules[name] for name in (*_MODULES, _STUBS) if name in sys.modules]
+    attribute = getattr(getattr(tl, "extra", None), "cuda", None)
+    return [*loaded, attribute] if isinstance(attribute, ModuleType) and attribute not in loaded else loaded
 
 
 @functools.cache
@@ -357,6 +366,8 @@ def patches(semantic: TritonSemantic, replaced: dict[str, Callable[..., Any]]) -
         for name in (f"__{plain}__", f"__r{plain}__"):
             if name in vars(tl.constexpr):
                 found.append((tl.constexpr, name, _constexpr_operator(name)))
+            elif plain not in _COMPARISONS:
+                found.append((tl.constexpr, name, _reflected_operator(f"__{plain}__")))
     found += constructors.PATCHES
     for name, function in replaced.items():
         found += [(module, name, function) for module in (tl, tl.core) if hasattr(module, name)]

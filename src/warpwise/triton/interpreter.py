@@ -27,6 +27,7 @@ from warpwise.cuda.errors import (
 from warpwise.cuda.launch.limits import check_launch, dimensions, target_profile
 from warpwise.cuda.launch.order import current_order
 from warpwise.triton import rewrite
+from warpwise.triton.addresses import LiveTensors
 from warpwise.triton.arguments import ArgumentConverter
 from warpwise.triton.builder import Builder, values_of
 from warpwise.triton.compat import (
@@ -44,6 +45,7 @@ from warpwise.triton.outputs import add_shadows, report_unwritten
 from warpwise.triton.philox import philox_of_words
 from warpwise.triton.programs import Programs
 from warpwise.triton.races import AccessTracker
+from warpwise.triton.sources import python_function
 from warpwise.triton.special_values import SpecialValues
 
 CHECKS = ("all", "bounds", "none")
@@ -100,7 +102,7 @@ class Interpreter:
         kwargs.pop("_generator", None)
         if function is tl.random.philox and not kwargs and (words := philox_of_words(*args)) is not None:
             return words
-        return self.rewritten(function.fn)(*args, **kwargs)
+        return self.rewritten(python_function(function))(*args, **kwargs)
 
     def debug_value(self, block: tl.tensor) -> Any:
         """Return what a debugger shows for a tensor: its values; for pointers, ``x_ptr + [0 1 2]``."""
@@ -189,9 +191,11 @@ class Interpreter:
             values = ArgumentConverter(function, memory, self.semantic).convert(bound)
             tracker = AccessTracker(dimensions, recorder, 1 if self.is_gluon else num_warps)
             add_shadows(memory, tracker, checks)
+            memory.real_pointers = LiveTensors(memory, tracker, checks).pointers
             self.builder.memory, self.builder.tracker, self.builder.recorder = memory, tracker, recorder
             self.builder.special = SpecialValues(recorder) if nan else None
             self.builder.num_warps = num_warps
+            self.builder.options = types.SimpleNamespace(**{**vars(self.builder.options), "num_warps": num_warps})
             self.builder.finds_undefined = checks != "none"
             self.intrinsics.timeout, self.intrinsics.deadline = timeout, time.monotonic() + timeout
             self._run_programs(function, values, dimensions, tracker, recorder)
@@ -229,7 +233,7 @@ class Interpreter:
         programs = Programs(count, run, enter, reverse)
         self.intrinsics.let_others_run = (lambda: None) if self.is_gluon else programs.let_others_run
         try:
-            body = self.rewritten(function.fn)
+            body = self.rewritten(python_function(function))
             programs.run_all()
         except KernelError as error:
             if error.findings:
@@ -240,10 +244,10 @@ class Interpreter:
         except self.compile_errors as error:
             if not self._is_compile_error(error):
                 raise
-            raise self._located_error(CompileError, str(error), error, recorder) from error
+            raise self._located_error(CompileError, _message(error), error, recorder) from error
         except AssertionError as error:
             if self._is_compile_error(error) and not self._in_kernel(error):
-                raise self._located_error(CompileError, str(error), error, recorder) from error
+                raise self._located_error(CompileError, _message(error), error, recorder) from error
             raise self._located_error(KernelAssertion, f"assertion failed: {error}", error, recorder) from error
 
     def _is_compile_error(self, error: BaseException) -> bool:
@@ -283,6 +287,12 @@ class Interpreter:
             trace = trace.tb_next
         access = recorder.access("executed", recorder.program, (), site)
         return Finding(kind, recorder.kernel, f"program {recorder.program}: {message}", access).error()
+
+
+def _message(error: BaseException) -> str:
+    """Return the text of ``error``, with its type if the text alone is a key or empty."""
+    text, kind = str(error), type(error).__name__
+    return f"{kind}: {text}" if text and isinstance(error, KeyError) else text or kind
 
 
 def _innermost(error: BaseException) -> types.FrameType:

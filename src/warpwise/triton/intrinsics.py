@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
 import time
@@ -37,6 +38,15 @@ class Intrinsics:
         if type(value) is tuple:
             return tuple(self.to_tensor(item) for item in value)
         return self.semantic.to_tensor(value, False)
+
+    def first_items(self, value: Any, count: int) -> Any:
+        """Return the value of an assignment to ``count`` names: the compiler ignores items in excess."""
+        return value[:count] if isinstance(value, (tuple, list, tl.tuple)) and len(value) > count else value
+
+    def constexpr_value(self, value: Any) -> Any:
+        """Return ``name.value``: a ``tl.constexpr`` parameter is a Python value here, which is its own ``value``."""
+        python = isinstance(value, (bool, int, float, str, enum.Enum, tl.dtype, tuple)) or value is None
+        return value if python else value.value
 
     def discard(self, value: Any) -> None:
         """Called with the result of a call that is a statement, which the kernel does not use."""

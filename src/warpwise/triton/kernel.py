@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from triton.runtime import autotuner
 from warpwise.cuda.errors import ArgumentError, Finding, LaunchError
 from warpwise.cuda.launch import intercept
 from warpwise.cuda.launch.views import Out, Strided
-from warpwise.triton.arguments import bind, tensors_in, unwrap
+from warpwise.triton.arguments import bind, copied_to_cpu, tensor_devices, tensors_in, unwrap
 from warpwise.triton.compat import (
     COMPILATION_DISABLED,
     LANGUAGE_IS_INTERPRETED,
@@ -27,11 +26,11 @@ from warpwise.triton.compat import (
     JITFunction,
     OutOfResources,
     direct_launcher,
-    is_descriptor,
     is_gluon,
     jit_options,
 )
 from warpwise.triton.interpreter import INTERPRETER, Interpreter
+from warpwise.triton.sources import replaced_source
 
 _SCALARS = frozenset({bool, int, float, str, type(None)})
 _RESERVED_NAMES = ("timeout", "checks", "grid", "warmup")
@@ -75,7 +74,7 @@ class BoundKernel:
                 elif value.get_device() != device_index:
                     raise self._device_mismatch(args, meta)
                 continue
-            on_gpus, has_cpu = _tensor_devices(value)
+            on_gpus, has_cpu = tensor_devices(value)
             on_cpu = on_cpu or has_cpu
             if len(on_gpus) > 1 or (device_index >= 0 and on_gpus and on_gpus != {device_index}):
                 raise self._device_mismatch(args, meta)
@@ -135,7 +134,7 @@ class BoundKernel:
         an infinity and of the first that returns a denormal number, where no operand is such a value and the result
         reaches a store.
         """
-        copies = _copied_to_cpu((*args, *meta.values()))
+        copies = copied_to_cpu((*args, *meta.values()))
         args, meta = copies[: len(args)], dict(zip(meta, copies[len(args) :], strict=True))
         return self._interpret(args, meta, timeout, checks, collect=True, nan=nan)
 
@@ -176,34 +175,6 @@ def _interpreter_of(function: JITFunction) -> Interpreter:
     from warpwise.triton.gluon.interpreter import gluon_interpreter
 
     return gluon_interpreter()
-
-
-def _tensor_devices(value: Any) -> tuple[set[int], bool]:
-    """Return the GPU indices of the tensors in a tuple or descriptor, and True if some of its data is not on a GPU."""
-    tensors = list(tensors_in((value,)))
-    on_gpus = {tensor.get_device() for tensor in tensors if tensor.is_cuda}
-    return on_gpus, isinstance(value, np.ndarray) or any(not tensor.is_cuda for tensor in tensors)
-
-
-def _copied_to_cpu(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Copy GPU tensors to the CPU. Views that share a storage share one after the copy."""
-    storages: dict[int, torch.UntypedStorage] = {}
-
-    def copied(item: Any) -> Any:
-        if isinstance(item, torch.Tensor) and item.is_cuda:
-            storage = item.untyped_storage()
-            host = storages.setdefault(storage.data_ptr(), storage.cpu())
-            return torch.empty(0, dtype=item.dtype).set_(host, item.storage_offset(), item.shape, item.stride())
-        if isinstance(item, tuple):
-            parts = [copied(part) for part in item]
-            return type(item)(*parts) if hasattr(item, "_fields") else tuple(parts)
-        if isinstance(item, (Out, Strided)):
-            return type(item)(copied(item.value))
-        if is_descriptor(item):
-            return dataclasses.replace(item, base=copied(item.base))
-        return item
-
-    return tuple(copied(value) for value in values)
 
 
 class _BaseKernel:
@@ -321,6 +292,7 @@ class TunedKernel(_BaseKernel):
                 if runner.early_config_prune:
                     plain = {name: unwrap(value) for name, value in named.items()}
                     configs = runner.early_config_prune(configs, plain, **meta)
+                runner.best_config = configs[0]
                 meta.update({name: value for name, value in configs[0].all_kwargs().items() if name not in meta})
                 hooks += [hook for hook in (configs[0].pre_hook,) if hook is not None]
                 hooks.append(lambda bound, runner=runner: runner.pre_hook(bound, reset_only=True))
@@ -350,19 +322,22 @@ def jit(function: Any = None, /, **options: Any) -> Any:
         return TunedKernel(function)
     if isinstance(function, (JITFunction, InterpretedFunction)):
         kind = _gluon_kernel() if is_gluon(function) else Kernel
-        return kind(function.fn, **{**jit_options(function), **options})
+        kernel = kind(function.fn, **{**jit_options(function), **options})
+        if (source := replaced_source(function)) is not None:
+            kernel._unsafe_update_src(source)
+        return kernel
     if not inspect.isfunction(function):
         raise ArgumentError(f"wt.jit: expected a function or a Triton kernel, got {type(function).__name__}")
     return Kernel(function, **options)
 
 
-def autotune(configs: list[triton.Config], key: list[str], **options: Any) -> Callable[[Any], TunedKernel]:
+def autotune(configs: list[triton.Config], key: list[str], *more: Any, **options: Any) -> Callable[[Any], TunedKernel]:
     """``triton.autotune`` for a ``wt.jit`` kernel: tuned on a GPU; on the CPU the first configuration runs.
 
     ``configs`` are the configurations to time, ``key`` the names of the parameters whose values select one, and
-    ``options`` the further ones of ``triton.autotune``.
+    ``more`` and ``options`` the further ones of ``triton.autotune``.
     """
-    return lambda kernel: TunedKernel(autotuner.autotune(configs, key, **options)(_runner(kernel)))
+    return lambda kernel: TunedKernel(autotuner.autotune(configs, key, *more, **options)(_runner(kernel)))
 
 
 def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], TunedKernel]:
@@ -386,7 +361,7 @@ def _on_cpu(runner: Autotuner, args: Sequence[Any], meta: Mapping[str, Any]) -> 
     return isinstance(kernel, Kernel) and bool(tensors) and not any(tensor.is_cuda for tensor in tensors)
 
 
-_run_by_triton = Autotuner.run
+_run_by_triton, _bench_by_triton = Autotuner.run, Autotuner._bench
 
 
 def _run(self: Autotuner, *args: Any, **meta: Any) -> Any:
@@ -395,6 +370,11 @@ def _run(self: Autotuner, *args: Any, **meta: Any) -> Any:
     return TunedKernel(self).run(*args, **meta)
 
 
+def _bench(self: Autotuner, *args: Any, config: triton.Config, **meta: Any) -> Any:
+    return [0.0, 0.0, 0.0] if _on_cpu(self, args, meta) else _bench_by_triton(self, *args, config=config, **meta)
+
+
 # ``triton.autotune`` above ``wt.jit`` makes Triton's own object, which times configurations by a GPU's driver: on CPU
-# tensors it runs the first configuration, as ``wt.autotune`` does.
-Autotuner.run = _run
+# tensors it runs the first configuration, as ``wt.autotune`` does. A subclass with its own ``run`` times them by
+# ``_bench``: on CPU tensors all take the same time, so that it chooses the first.
+Autotuner.run, Autotuner._bench = _run, _bench

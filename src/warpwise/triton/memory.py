@@ -21,6 +21,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _RANGE_BITS = 44
 _FIRST_RANGE = 1 << 12  # above every host address, so that a host address is never a valid virtual address
+FIRST_ADDRESS = _FIRST_RANGE << _RANGE_BITS
 _ALIGNMENT = 256
 
 
@@ -96,6 +97,7 @@ class Memory:
         self.changes = 0  # stores, and atomics that changed a value
         self.latest_read: tuple[Array, Array] | None = None  # addresses and values, of a load or an atomic
         self._polled: tuple[int, Array, Array] | None = None
+        self.real_pointers: Callable[[Array], Array] = lambda addresses: addresses  # see LiveTensors.pointers
 
     def polls(self) -> bool:
         """Return True if since the last call nothing changed and the same values were read from the same addresses."""
@@ -179,11 +181,11 @@ class Memory:
         address = int(pointer[tuple(lane)])
         self.recorder.add(
             OutOfBounds,
-            f"{what} of address {address:#x}, which is in no tensor argument",
+            f"{what} of address {address:#x}, which is in no tensor",
             what,
             lane,
             count=int(lanes.sum()),
-            hint="On the CPU a pointer must be derived from a tensor argument of this launch.",
+            hint="A pointer must be derived from an argument, or be the address of a CPU tensor that Python holds.",
         )
 
     def _report_out_of_bounds(

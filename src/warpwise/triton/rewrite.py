@@ -2,7 +2,8 @@
 
 Triton's compiler gives some constructs another meaning than Python: ``x = 0`` makes a tensor; ``and``, ``or`` and
 ``not`` are elementwise on tensors; ``max`` and ``min`` accept tensors; a loop variable of ``range`` is an int32 tensor;
-the condition of an ``if`` or ``while`` must be a scalar; ``assert`` is ``tl.device_assert``. The rewritten body calls
+the condition of an ``if`` or ``while`` must be a scalar; ``assert`` is ``tl.device_assert``; an assignment to a tuple
+ignores items in excess; a parameter ``tl.constexpr`` has the attribute ``value``. The rewritten body calls
 ``Intrinsics`` for these, for a value that a statement discards, and in each loop iteration to check the timeout and, in
 ``while``, to let other programs run.
 """
@@ -42,8 +43,9 @@ def _at_location(new: Any, old: ast.AST) -> Any:
 class _CompilerSemantics(ast.NodeTransformer):
     """Inserts calls to ``Intrinsics`` where the compiler's semantics differ from Python's."""
 
-    def __init__(self, name: str, shadowed: frozenset[str], language: frozenset[str]) -> None:
+    def __init__(self, name: str, local: frozenset[str], shadowed: frozenset[str], language: frozenset[str]) -> None:
         self.name = name
+        self.local = local
         self.shadowed = shadowed
         self.language = language
 
@@ -58,7 +60,18 @@ class _CompilerSemantics(ast.NodeTransformer):
                 f"{self.name}: line {node.lineno}: Triton does not support chained assignment (a = b = c)"
             )
         self.generic_visit(node)
-        node.value = _at_location(_call("to_tensor", node.value), node.value)
+        value = _call("to_tensor", node.value)
+        target = node.targets[0]
+        if isinstance(target, ast.Tuple) and not any(isinstance(name, ast.Starred) for name in target.elts):
+            value = _call("first_items", value, ast.Constant(value=len(target.elts)))
+        node.value = _at_location(value, node.value)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        name = node.value.id if isinstance(node.value, ast.Name) else ""
+        self.generic_visit(node)
+        if node.attr == "value" and isinstance(node.ctx, ast.Load) and name in self.local:
+            return _at_location(_call("constexpr_value", node.value), node)
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
@@ -151,9 +164,10 @@ def rewrite_kernel(
     definition = _definition(function)
     parameters = definition.args
     free = function.__code__.co_freevars
-    shadowed = frozenset(function.__globals__) | frozenset(function.__code__.co_varnames) | frozenset(free)
+    local = frozenset(function.__code__.co_varnames)
+    shadowed = frozenset(function.__globals__) | local | frozenset(free)
     imported = (name for name in function.__code__.co_names if is_language_function(function.__globals__.get(name)))
-    _CompilerSemantics(function.__name__, shadowed, frozenset(imported)).visit(definition)
+    _CompilerSemantics(function.__name__, local, shadowed, frozenset(imported)).visit(definition)
     definition.decorator_list = []
     definition.returns = None
     parameters.defaults, parameters.kw_defaults = [], [None for _ in parameters.kwonlyargs]

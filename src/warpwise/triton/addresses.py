@@ -1,0 +1,90 @@
+"""Pointers in memory: a kernel loads the address of a tensor that is no argument, from a table of ``data_ptr()``.
+
+An integer that becomes a pointer is the real address of an element of a CPU tensor, as it is on a GPU. ``LiveTensors``
+finds the tensor among those that Python holds and gives it an address range like that of an argument.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import triton.language as tl
+
+from warpwise.triton.compat import TensorHandle
+from warpwise.triton.memory import FIRST_ADDRESS, Allocation, Memory, extent_bytes
+from warpwise.triton.races import AccessTracker, Shadow
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def _live_tensors() -> Iterator[torch.Tensor]:
+    """Yield the CPU tensors with elements that Python holds."""
+    for item in gc.get_objects():
+        kind = type(item)  # isinstance would call the properties of proxies
+        if kind is not torch.Tensor and kind is not torch.nn.Parameter:
+            continue
+        if item.device.type == "cpu" and item.layout == torch.strided and item.numel():
+            yield item.detach()
+
+
+class LiveTensors:
+    """The tensors of one launch that are no arguments; they are collected at the first address."""
+
+    def __init__(self, memory: Memory, tracker: AccessTracker, checks: str) -> None:
+        self.memory = memory
+        self.tracker = tracker
+        self.tracks_races = checks == "all"
+        self._tensors: list[tuple[int, int, torch.Tensor]] | None = None  # first byte, end, tensor
+        self._shadows: dict[int, Shadow] = {}  # by the address of the storage
+        self._count = 0
+
+    def pointers(self, addresses: Array) -> Array:
+        """Return real addresses as addresses of the interpreter; those in no tensor are unchanged."""
+        left = (addresses < np.uint64(FIRST_ADDRESS)) & (addresses != 0)
+        if not left.any():
+            return addresses
+        result = addresses.copy()
+        while left.any():
+            address = int(addresses[left][0])
+            allocation = self._allocation(address)
+            if allocation is None:
+                left &= addresses != np.uint64(address)
+                continue
+            start = allocation.tensor.data_ptr()
+            inside = left & (addresses >= np.uint64(start)) & (addresses < np.uint64(start + allocation.nbytes))
+            result[inside] = addresses[inside] - np.uint64(start) + np.uint64(allocation.base)
+            left &= ~inside
+        return result
+
+    def _allocation(self, address: int) -> Allocation | None:
+        """Return the range of the tensor at ``address``: of several, one that begins there, and of these the largest."""
+        known = [found for found in self.memory.allocations.values() if found.nbytes]
+        ranges = [(found.tensor.data_ptr(), found.nbytes, found) for found in known]
+        at = [(start == address, size, found) for start, size, found in ranges if start <= address < start + size]
+        if at:
+            return max(at, key=lambda entry: entry[:2])[2]
+        if self._tensors is None:
+            self._tensors = [(item.data_ptr(), item.data_ptr() + extent_bytes(item), item) for item in _live_tensors()]
+        live = [(start == address, end - start, item) for start, end, item in self._tensors if start <= address < end]
+        return self._add(max(live, key=lambda entry: entry[:2])[2]) if live else None
+
+    def _add(self, tensor: torch.Tensor) -> Allocation:
+        allocation = self.memory.add(f"pointee{self._count}", tensor)
+        self._count += 1
+        if self.tracks_races:
+            storage = tensor.untyped_storage()
+            shift = tensor.element_size().bit_length() - 1
+            shadow = Shadow(storage.nbytes(), shift, self.tracker, True)
+            allocation.shadow = self._shadows.setdefault(storage.data_ptr(), shadow)
+            allocation.origin = tensor.data_ptr() - storage.data_ptr()
+        return allocation
+
+
+def int_to_ptr(builder: Any, src: TensorHandle, dtype: tl.dtype) -> TensorHandle:
+    """``create_int_to_ptr`` of the builder."""
+    addresses = src.data.astype(np.uint64)  # keeps the bits of a negative number
+    return TensorHandle(builder.memory.real_pointers(addresses), dtype.scalar)
