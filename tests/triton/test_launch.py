@@ -201,3 +201,37 @@ def test_launch_options_of_amd() -> None:
     assert x.tolist() == 8 * [1]
     with pytest.raises(ArgumentError, match="'waves_per_eu' is neither a parameter nor"):
         fill.compile_for(torch.empty(8, device="meta"), 8, waves_per_eu=2)
+
+
+@wt.autotune([triton.Config({"BLOCK": 8}), triton.Config({"BLOCK": 16})], ["n"], None, ["out_ptr"])
+@wt.jit
+def tuned_scale(x_ptr, out_ptr, n, factor, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+    tl.store(out_ptr + offsets, x * factor, mask=offsets < n)
+
+
+def test_the_configuration_that_ran_is_the_best_one() -> None:
+    x, out = torch.randn(16), torch.zeros(16)
+    tuned_scale[2](x, out, 16, 2.0)
+    assert tuned_scale.best_config.kwargs == {"BLOCK": 8}
+    torch.testing.assert_close(out, 2 * x)
+
+
+class Remembering(triton.runtime.Autotuner):
+    """An autotuner of a program: its own ``run`` times all configurations."""
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        self.nargs = dict(zip(self.arg_names, args, strict=False))
+        timings = {config: self._bench(*args, config=config, **kwargs) for config in self.configs}
+        self.best_config = min(timings, key=lambda config: timings[config])
+        return self.fn.run(*args, **kwargs, **self.best_config.all_kwargs())
+
+
+def test_an_autotuner_of_a_program_chooses_the_first_configuration() -> None:
+    configs = [triton.Config({"BLOCK": 16}), triton.Config({"BLOCK": 8})]
+    kernel = Remembering(scale, scale.arg_names, configs, ["n"], None, None)
+    x, out = torch.randn(16), torch.zeros(16)
+    kernel[1](x, out, 16, 2.0)
+    assert kernel.best_config is configs[0]
+    torch.testing.assert_close(out, 2 * x)

@@ -31,6 +31,15 @@ def _live_tensors() -> Iterator[torch.Tensor]:
             yield item.detach()
 
 
+def _addresses_of(tensor: torch.Tensor) -> range:
+    return range(tensor.data_ptr(), tensor.data_ptr() + extent_bytes(tensor))
+
+
+def _preference(tensor: torch.Tensor, address: int) -> tuple[bool, int, int, int]:
+    """Order tensors that hold ``address``: one that begins there, then the largest, then not a view as bytes."""
+    return tensor.data_ptr() == address, extent_bytes(tensor), tensor.element_size(), tensor.ndim
+
+
 class LiveTensors:
     """The tensors of one launch that are no arguments; they are collected at the first address."""
 
@@ -38,8 +47,9 @@ class LiveTensors:
         self.memory = memory
         self.tracker = tracker
         self.tracks_races = checks == "all"
-        self._tensors: list[tuple[int, int, torch.Tensor]] | None = None  # first byte, end, tensor
+        self._tensors: list[tuple[range, torch.Tensor]] | None = None
         self._shadows: dict[int, Shadow] = {}  # by the address of the storage
+        self._found: dict[int, Allocation | None] = {}
         self._count = 0
 
     def pointers(self, addresses: Array) -> Array:
@@ -50,7 +60,9 @@ class LiveTensors:
         result = addresses.copy()
         while left.any():
             address = int(addresses[left][0])
-            allocation = self._allocation(address)
+            if address not in self._found:
+                self._found[address] = self._allocation(address)
+            allocation = self._found[address]
             if allocation is None:
                 left &= addresses != np.uint64(address)
                 continue
@@ -61,16 +73,14 @@ class LiveTensors:
         return result
 
     def _allocation(self, address: int) -> Allocation | None:
-        """Return the range of the tensor at ``address``: of several, one that begins there, and of these the largest."""
+        """Return the range of the tensor at ``address``: of several, the largest of those that begin there."""
         known = [found for found in self.memory.allocations.values() if found.nbytes]
-        ranges = [(found.tensor.data_ptr(), found.nbytes, found) for found in known]
-        at = [(start == address, size, found) for start, size, found in ranges if start <= address < start + size]
-        if at:
-            return max(at, key=lambda entry: entry[:2])[2]
+        if at := [found for found in known if address in _addresses_of(found.tensor)]:
+            return max(at, key=lambda found: _preference(found.tensor, address))
         if self._tensors is None:
-            self._tensors = [(item.data_ptr(), item.data_ptr() + extent_bytes(item), item) for item in _live_tensors()]
-        live = [(start == address, end - start, item) for start, end, item in self._tensors if start <= address < end]
-        return self._add(max(live, key=lambda entry: entry[:2])[2]) if live else None
+            self._tensors = [(_addresses_of(item), item) for item in _live_tensors()]
+        live = [item for addresses, item in self._tensors if address in addresses]
+        return self._add(max(live, key=lambda item: _preference(item, address))) if live else None
 
     def _add(self, tensor: torch.Tensor) -> Allocation:
         allocation = self.memory.add(f"pointee{self._count}", tensor)

@@ -283,7 +283,7 @@ class Builder(InterpreterBuilder):
         active = None if mask is None else _mask_of(mask, ptrs)
         self._check_defined(ptrs, mask, active, "read")
         data = self.memory.load(ptrs.data, active, None if other is None else other.data, numpy_dtype(dtype), volatile)
-        result = TensorHandle(self.memory.real_pointers(data) if dtype.is_ptr() else data, dtype)
+        result = TensorHandle(data, dtype)
         if active is None or not self.finds_undefined or active.all():
             return result
         if other is None:
