@@ -40,6 +40,20 @@ def test_an_argument_that_is_read_and_written_has_any_values(text: str, total: i
     assert (value.output, value.inout, value.returned) == (False, True, True)
 
 
+@pytest.mark.parametrize(
+    "text, expected", [("b=none", None), ("b=true", True), ('a="relu"', "relu"), ("a='x=1'", "x=1"), ('a=""', "")]
+)
+def test_words_and_texts(text: str, expected: object) -> None:
+    assert parse(text, seed=0).value == expected
+
+
+def test_dtypes_of_triton() -> None:
+    tl = pytest.importorskip("triton.language")
+    assert parse("T=tl.bfloat16", seed=0).value is tl.bfloat16
+    with pytest.raises(click.BadParameter, match="triton.language has no dtype 'load'"):
+        parse("T=tl.load", seed=0)
+
+
 def test_random_values_follow_the_seed() -> None:
     first, again, other = (parse("x=f32[100]", seed=seed).value for seed in (1, 1, 2))
     assert torch.equal(first, again)

@@ -83,6 +83,17 @@ def test_a_missing_key_is_named_as_such() -> None:
         unknown_name[1](torch.zeros(1))
 
 
+@wt.jit
+def integer_as_float8(x_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(x_ptr + at, at.to(tl.float8e5).to(tl.float32))
+
+
+def test_an_error_omits_the_elements_of_a_block() -> None:
+    with pytest.raises(CompileError, match=r"cannot cast \[\.\.\.\] to"):
+        integer_as_float8[1](torch.zeros(64), BLOCK=64)
+
+
 @dataclasses.dataclass
 class Storage:
     data: torch.Tensor

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -20,22 +21,27 @@ DTYPES = {
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
     "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8,
     "u64": torch.uint64, "u32": torch.uint32, "u16": torch.uint16, "u8": torch.uint8, "bool": torch.bool,
+    "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2,
 }  # fmt: skip
 FILLS = ("normal", "out", "zeros", "ones", "arange")
 _INOUT = "inout:"
-_TENSOR = re.compile(r"(?:(?P<fill>[a-z]+):)?(?P<dtype>[a-z]+\d*)\[(?P<shape>[\d,\s]*)\]")
+_LANGUAGE = "tl."
+_WORDS = {"true": True, "false": False, "none": None}
+_QUOTED = re.compile(r"""(?P<quote>["'])(?P<text>.*)(?P=quote)""")
+_TENSOR = re.compile(r"(?:(?P<fill>[a-z]+):)?(?P<dtype>[a-z][a-z\d]*)\[(?P<shape>[\d,\s]*)\]")
 
 
 @dataclass(frozen=True)
 class Value:
-    """One argument of a kernel: its name, and a number or a tensor.
+    """One argument of a kernel: its name, and a number, a tensor or None; of a Triton kernel also a text or a dtype of
+    ``triton.language``.
 
     The kernel must write every element of an ``output``; it may read and write an ``inout`` tensor. A reference returns
     both.
     """
 
     name: str
-    value: int | float | torch.Tensor
+    value: Any
     output: bool = False
     inout: bool = False
 
@@ -71,8 +77,12 @@ def parse(text: str, seed: int) -> Value:
             return Value(name, _filled(fill, DTYPES[match["dtype"]], shape, seed), output=fill == "out")
         except RuntimeError as error:
             raise click.BadParameter(f"{text!r}: does not fit into memory") from error
-    if value in ("true", "false"):
-        return Value(name, value == "true")
+    if value in _WORDS:
+        return Value(name, _WORDS[value])
+    if match := _QUOTED.fullmatch(value):
+        return Value(name, match["text"])
+    if value.startswith(_LANGUAGE):
+        return Value(name, _language_dtype(text, value.removeprefix(_LANGUAGE)))
     try:
         return Value(name, int(value, 0))
     except ValueError:
@@ -82,8 +92,19 @@ def parse(text: str, seed: int) -> Value:
     except ValueError:
         raise click.BadParameter(
             f"{text!r}: expected a number, true or false, DTYPE[SHAPE] such as f32[32,32] (after zeros:, ones:, "
-            "arange:, out: or inout: if need be), or @FILE.npy"
+            "arange:, out: or inout: if need be), @FILE.npy or none; for Triton also a text in quotes, or tl.DTYPE"
         ) from None
+
+
+def _language_dtype(text: str, name: str) -> Any:
+    try:
+        import triton.language as tl
+    except ImportError as error:
+        raise click.BadParameter(f"{text!r}: needs Triton: {error}") from error
+    found = getattr(tl, name, None)
+    if not isinstance(found, tl.dtype):
+        raise click.BadParameter(f"{text!r}: triton.language has no dtype {name!r}")
+    return found
 
 
 def _from_file(path: Path) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import re
 import threading
 import time
 import traceback
@@ -50,6 +51,7 @@ from warpwise.triton.special_values import SpecialValues
 
 CHECKS = ("all", "bounds", "none")
 _MISSING = object()
+_LONG_ARRAY = re.compile(r"\[[^\[\]]{40,}\]")
 
 
 class UnquotedText(str):
@@ -290,8 +292,8 @@ class Interpreter:
 
 
 def _message(error: BaseException) -> str:
-    """Return the text of ``error``, with its type if the text alone is a key or empty."""
-    text, kind = str(error), type(error).__name__
+    """Return the text of ``error`` without long arrays, with its type if the text alone is a key or empty."""
+    text, kind = _LONG_ARRAY.sub("[...]", str(error)), type(error).__name__
     return f"{kind}: {text}" if text and isinstance(error, KeyError) else text or kind
 
 

@@ -18,7 +18,9 @@ Values of --arg:
   w=@w.npy               an array that numpy.save wrote
   y=out:f32[100]         an output: the kernel must write every element
   s=inout:zeros:i32[64]  a tensor that the kernel reads and writes, with any of the values above{reference}
-Dtypes: f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 bool.
+  b=none                 no tensor: a null pointer, None in Triton
+  T=tl.float32           a dtype, of a Triton kernel; a text is in quotes: 'A="relu"'
+Dtypes: f64 f32 f16 bf16 f8e4m3 f8e5m2 i64 i32 i16 i8 u64 u32 u16 u8 bool.
 """
 _REFERENCE = """;
                          --reference is called with its values before the launch, and returns those
