@@ -18,6 +18,11 @@ def kernels_in(module: ModuleType) -> dict[str, Any]:
             found.update(dict.fromkeys(value.kernels, value))
         elif isinstance(value, cuda.Kernel):
             found[value.expression.partition("<")[0]] = value
-        elif type(value).__module__.startswith(_TRITON) and hasattr(value, "arg_names"):
+        elif hasattr(value, "arg_names") and _is_of_triton(type(value)):
             found[name] = value
     return found
+
+
+def _is_of_triton(kind: type) -> bool:
+    """Return True for a class of Triton's or of ``warpwise.triton``, and for a subclass, such as an own autotuner."""
+    return any(base.__module__.startswith(_TRITON) for base in kind.__mro__)

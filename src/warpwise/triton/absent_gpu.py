@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import torch
+
+_NAME = "NVIDIA H100 80GB HBM3"
+_PROPERTIES = SimpleNamespace(
+    name=_NAME, major=9, minor=0, multi_processor_count=132, total_memory=80 << 30, L2_cache_size=50 << 20,
+    warp_size=32, max_threads_per_multi_processor=2048, regs_per_multiprocessor=65536, shared_memory_per_block=49152,
+    shared_memory_per_block_optin=232448, shared_memory_per_multiprocessor=233472,
+)  # fmt: skip
 
 
 class _Utilities:
@@ -43,19 +51,25 @@ class _Driver:
         raise RuntimeError("there is no GPU to launch a kernel on")
 
 
-@contextmanager
+@contextlib.contextmanager
 def described_gpu() -> Iterator[None]:
     """Within the context, Triton's active driver describes an H100 if there is no GPU; nothing can be launched on it.
 
-    Files of kernels read the target, the compute capability or the number of SMs at their top level.
+    Files of kernels read the target, the compute capability, the name or the number of SMs at their top level.
     """
     if torch.cuda.is_available():
         yield
         return
     from triton.runtime import driver
 
-    with (
-        mock.patch.object(driver, "_active", _Driver()),
-        mock.patch.object(torch.cuda, "get_device_capability", return_value=(9, 0)),
-    ):
+    answers = {
+        "get_device_capability": (9, 0),
+        "get_device_name": _NAME,
+        "get_device_properties": _PROPERTIES,
+        "current_device": 0,
+    }
+    with contextlib.ExitStack() as patches:
+        patches.enter_context(mock.patch.object(driver, "_active", _Driver()))
+        for function, answer in answers.items():
+            patches.enter_context(mock.patch.object(torch.cuda, function, return_value=answer))
         yield

@@ -24,7 +24,7 @@ from triton.language.semantic import TritonSemantic
 from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.errors import OutOfResources
 from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, TensorHandle
-from triton.runtime.jit import JITFunction, create_function_from_signature, mangle_type
+from triton.runtime.jit import JITFunction, KernelInterface, create_function_from_signature, mangle_type
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpwise.triton import constructors
@@ -40,6 +40,7 @@ __all__ = [
     "InterpretedFunction",
     "InterpreterBuilder",
     "JITFunction",
+    "KernelInterface",
     "OutOfResources",
     "TensorDescriptor",
     "TensorHandle",

@@ -24,6 +24,7 @@ from warpwise.triton.compat import (
     Heuristics,
     InterpretedFunction,
     JITFunction,
+    KernelInterface,
     OutOfResources,
     direct_launcher,
     is_gluon,
@@ -296,6 +297,8 @@ class TunedKernel(_BaseKernel):
                 meta.update({name: value for name, value in configs[0].all_kwargs().items() if name not in meta})
                 hooks += [hook for hook in (configs[0].pre_hook,) if hook is not None]
                 hooks.append(lambda bound, runner=runner: runner.pre_hook(bound, reset_only=True))
+            elif configs := getattr(runner, "configs", None):  # of an autotuner that is not Triton's
+                meta.update({name: value for name, value in configs[0].all_kwargs().items() if name not in meta})
             runner = runner.fn
         return args, meta, hooks
 
@@ -318,14 +321,14 @@ def jit(function: Any = None, /, **options: Any) -> Any:
         return lambda inner: jit(inner, **options)
     if isinstance(function, (Kernel, TunedKernel)):
         return function
-    if isinstance(function, (Autotuner, Heuristics)):
-        return TunedKernel(function)
     if isinstance(function, (JITFunction, InterpretedFunction)):
         kind = _gluon_kernel() if is_gluon(function) else Kernel
         kernel = kind(function.fn, **{**jit_options(function), **options})
         if (source := replaced_source(function)) is not None:
             kernel._unsafe_update_src(source)
         return kernel
+    if isinstance(function, (Autotuner, Heuristics)) or (isinstance(function, KernelInterface) and _wraps(function)):
+        return TunedKernel(function)
     if not inspect.isfunction(function):
         raise ArgumentError(f"wt.jit: expected a function or a Triton kernel, got {type(function).__name__}")
     return Kernel(function, **options)
@@ -346,6 +349,13 @@ def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callabl
     ``values`` maps the parameter's name to a function of all arguments by name.
     """
     return lambda kernel: TunedKernel(autotuner.heuristics(dict(values))(_runner(kernel)))
+
+
+def _wraps(runner: Any) -> bool:
+    """Return True for an object around a Triton kernel: an autotuner that is not derived from Triton's."""
+    while hasattr(runner, "fn") and not isinstance(runner, (JITFunction, InterpretedFunction)):
+        runner = runner.fn
+    return isinstance(runner, (JITFunction, InterpretedFunction))
 
 
 def _runner(kernel: Any) -> Any:
