@@ -27,7 +27,7 @@ LARGE = "128, 256, 2, 1, 4, 2, 1"
 
 
 def tile_parameters(config) -> str:
-    return ", ".join(map(str, (config.m, config.n, *config.groups, config.stages, *config.cluster)))
+    return ", ".join(map(str, (config.m, config.n, *config.warpgroup_grid, config.stages, *config.cluster)))
 
 
 COMPILED = [

@@ -16,7 +16,7 @@ def drawn(rows: int, columns: int) -> torch.Tensor:
 @pytest.mark.parametrize("rows,columns", [(4, 4), (128, 128), (132, 260), (272, 36), (16, 300)])
 def test_bytes_are_transposed(rows, columns):
     matrix = drawn(rows, columns)
-    assert torch.equal(k_major.transposed(matrix), matrix.t())
+    assert torch.equal(k_major.transposed_bytes(matrix), matrix.t())
 
 
 def test_what_lies_along_k_is_not_copied():

@@ -8,7 +8,7 @@ from warpwise.device.limits import requires_hopper
 from warpwise.gemm.limits import grid_of_tiles, requires_k
 
 
-def transposed(matrices: torch.Tensor) -> bool:
+def is_transposed(matrices: torch.Tensor) -> bool:
     """True if the last dimension is not the contiguous one."""
     return matrices.stride(-1) != 1
 
@@ -51,6 +51,6 @@ def _strides(matrices: torch.Tensor) -> tuple[int, int, list[int]]:
 
     PyTorch may report any stride for a dimension of size 1; the row stride replaces it.
     """
-    pitch, step = matrices.stride()[-2:] if not transposed(matrices) else matrices.stride()[:-3:-1]
+    pitch, step = matrices.stride()[-2:] if not is_transposed(matrices) else matrices.stride()[:-3:-1]
     outer = zip(matrices.shape[:-2], matrices.stride()[:-2], strict=True)
     return pitch, step, [stride if size > 1 else pitch for size, stride in outer]

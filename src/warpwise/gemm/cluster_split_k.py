@@ -29,7 +29,8 @@ K_GROUPS = parsed("64x32x128_w64x32x8_s2", "32x32x128_w32x32x8_s2")  # both oper
 THREE_TF32 = parsed(  # tensor cores, with float32 accuracy
     "64x64x32_w32x32_s4_x3", "64x128x32_w32x64_s3_x3", "32x64x32_w32x32_s4_x3",
 )  # fmt: skip
-UNDIVIDED = K_GROUPS[0].name  # with splits of K, a tile half as large is faster: an SM has more of its warps
+UNDIVIDED = K_GROUPS[0].name  # without splits of K: with splits, K_GROUPS[1] is faster, of which an SM holds more warps
+MOST_BLOCKS = 8  # for each SM and tile: smaller tiles, with more blocks, are no candidates
 HALF = parsed(
     "64x64x64_w32x32_s4", "64x64x64_w32x32_s8", "64x64x64_w16x32_s4", "128x64x64_w32x32_s4", "64x128x64_w32x32_s4",
     "128x128x64_w64x32_s3",
@@ -109,13 +110,18 @@ def configs(a: torch.Tensor, b: torch.Tensor, tf32: bool = False) -> tuple[str, 
 
 
 def candidates(tiles: Sequence[GemmConfig], of_cluster: Sequence[int], product: Product) -> list[GemmConfig]:
+    """Tiles of which C needs up to ``MOST_BLOCKS`` for each SM, with each number of splits for half to four blocks.
+
+    Without such a number, a tile has the most splits if its blocks are fewer than the SMs, else none. A tile at least
+    twice as high as C and as the first tile, or twice as wide, is left out. Without a candidate: the last tile.
+    """
     batch, m, n, sms = product.batch, product.m, product.n, product.sms
     splits = [split for split in of_cluster if split == 1 or split * MIN_K <= product.k]
     found = []
     for tile in tiles:
         blocks = batch * cdiv(m, tile.m) * cdiv(n, tile.n)
         padded = tile.m >= 2 * max(m, tiles[0].m) or tile.n >= 2 * max(n, tiles[0].n)
-        if not padded and blocks <= 8 * sms:
+        if not padded and blocks <= MOST_BLOCKS * sms:
             wanted = [split for split in splits if sms / 2 <= blocks * split <= 4 * sms]
             if tile.name == UNDIVIDED:
                 found += [tile] if 1 in wanted else []

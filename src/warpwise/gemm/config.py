@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -75,7 +75,7 @@ class GemmConfig(NamedTuple):
         return GemmConfig(**found)
 
     @property
-    def pair(self) -> tuple[int, int]:
+    def cluster_shape(self) -> tuple[int, int]:
         """Blocks of a cluster along the rows and the columns of C."""
         down, across = (*self.cluster, 1, 1)[:2]
         return down, across
@@ -86,14 +86,14 @@ class GemmConfig(NamedTuple):
         return math.prod(self.cluster)
 
     @property
-    def groups(self) -> tuple[int, int]:
+    def warpgroup_grid(self) -> tuple[int, int]:
         """Consumer warpgroups along the rows and columns of a tile; each computes half of the rows or columns."""
         return (2, 1) if self.m > 64 else (1, min(2, self.n // 64))
 
     @property
     def warpgroups(self) -> int:
         """Consumer warpgroups of a block."""
-        return math.prod(self.groups)
+        return math.prod(self.warpgroup_grid)
 
     @property
     def threads(self) -> int:
@@ -120,7 +120,7 @@ class GemmConfig(NamedTuple):
 
     def parameters(self, dtype: torch.dtype, *flags: bool) -> str:
         """The template arguments of a kernel of ``sm90/gemm.cuh``, without a cluster those of ``gemm_batched.cuh``."""
-        numbers = (self.m, self.n, *self.groups, self.stages, *self.cluster)
+        numbers = (self.m, self.n, *self.warpgroup_grid, self.stages, *self.cluster)
         return ", ".join((cuda.ctype(dtype), *map(str, numbers), *(str(flag).lower() for flag in flags)))
 
     def launch(self, clusters: int) -> tuple[int, int, int]:
@@ -129,12 +129,12 @@ class GemmConfig(NamedTuple):
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """Rows and columns of cluster tiles in C."""
-        down, across = self.pair
+        down, across = self.cluster_shape
         return cdiv(m, self.m * down), cdiv(n, self.n * across)
 
-    def group(self, rows: int, clusters: int) -> int:
-        """The number of tile rows, of ``rows``, in a raster group: concurrent clusters cover about a square of C."""
-        down, across = self.pair
+    def raster_rows(self, rows: int, clusters: int) -> int:
+        """The tile rows, of ``rows``, of a raster group: ``clusters`` that run at once cover about a square of C."""
+        down, across = self.cluster_shape
         return min(max(1, round(math.sqrt(clusters * self.n * across / (self.m * down)))), rows)
 
     def clusters(self, tiles: int, sms: int) -> int:
@@ -160,13 +160,3 @@ def names(configs: Iterable[GemmConfig]) -> tuple[str, ...]:
 def parsed(*names: str) -> tuple[GemmConfig, ...]:
     """The configurations of these names."""
     return tuple(map(GemmConfig.parse, names))
-
-
-def chosen(op: str, config: str | None, candidates: Sequence[GemmConfig]) -> GemmConfig:
-    """The candidate called ``config``, or the first. Raises ``ValueError`` that lists the candidates."""
-    if config is None:
-        return candidates[0]
-    for candidate in candidates:
-        if candidate.name == config:
-            return candidate
-    raise ValueError(f"{op}: expected config to be one of {', '.join(names(candidates))}, got {config!r}")

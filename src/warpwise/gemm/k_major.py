@@ -13,7 +13,7 @@ from warpwise.operation import cdiv
 TRANSPOSE = cuda.load(Path(cuda.__file__).parent / "include/warpwise/core/gemm_transpose.cuh")
 
 
-def transposed(matrix: torch.Tensor) -> torch.Tensor:
+def transposed_bytes(matrix: torch.Tensor) -> torch.Tensor:
     """The contiguous transpose of a contiguous matrix of bytes with sizes in multiples of 4."""
     rows, columns = matrix.shape
     result = matrix.new_empty((columns, rows))

@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.device.limits import requires_ampere, shared_bytes
-from warpwise.gemm.config import GemmConfig, chosen, names
+from warpwise.gemm.config import GemmConfig, names
 from warpwise.gemm.limits import grid_of_tiles
 from warpwise.gemm.operands import describe, flags, lines, on_16_bytes, sizes
 from warpwise.gemm.time_model import MMA, MMA_TF32, Product
@@ -32,8 +32,12 @@ def fitting(configs: Sequence[GemmConfig], a: torch.Tensor, b: torch.Tensor) -> 
     return family.ordered(fit, Product.of(kind, shape, a.dtype, sm_count(a)), kind)
 
 
+RASTER_ROWS = 8  # tile rows of a raster group
+
+
 def resident_blocks(config: GemmConfig, size: int) -> int:
-    """Resident blocks per SM: the kernel limits its registers accordingly."""
+    """Resident blocks per SM, to which the kernel limits its registers: one for more than 128 x 128 sums, four for the
+    smallest tile with k-tiles of 64 bytes, else two."""
     return 1 if config.m * config.n > 128 * 128 else 4 if config.m == config.n == 64 and config.k * size == 64 else 2
 
 
@@ -48,7 +52,7 @@ class MmaSync(NamedTuple):
 
     def launch(self, c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str | None = None) -> None:
         m, n, k = sizes(a, b)
-        tile, size = chosen("matmul", config, fitting(self.candidates, a, b)), a.element_size()
+        tile, size = GemmConfig.parse(config or self.configs(a, b)[0]), a.element_size()
         resident = resident_blocks(tile, size)
         left, right = lines(a, 1), lines(b, 0)
         numbers = ", ".join(map(str, (tile.m, tile.n, *tile.warps, tile.k * size, tile.stages, resident)))
@@ -58,7 +62,7 @@ class MmaSync(NamedTuple):
         kernel = self.module[f"matmul_mma_sync<{cuda.ctype(a.dtype)}, {cuda.ctype(c.dtype)}, {numbers}, {lines_of}>"]
         kernel[blocks, tile.threads, tile.ring_bytes(size, 0, 0)](
             *(cuda.strided(left.matrices), left.stride, cuda.strided(right.matrices), right.stride),
-            *(cuda.out(c), m, n, k, rows, columns, 8),
+            *(cuda.out(c), m, n, k, rows, columns, RASTER_ROWS),
         )
 
 

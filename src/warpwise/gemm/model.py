@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,6 +70,9 @@ class Host:
     gradient: float = 8.0
     unrecorded: float = 310.0
     fastest: float = 1.0
+
+
+NO_HOST = Host(**dict.fromkeys((each.name for each in fields(Host)), 0.0))  # of a CUDA graph
 
 
 class Prediction(NamedTuple):
@@ -165,7 +168,7 @@ class Model:
         In a step of ``nn.compile_step`` they are 0.
         """
         if wanted[0] is not None:
-            return Host(0, 0, 0, 0, 0, 0, 0, 0)
+            return NO_HOST
         host: Host = _coefficients(self.folder, device)[HOST]
         recorded = here and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors(args))
         return replace(host, rung=host.rung + host.gradient) if recorded and op.spec.gradient is not None else host

@@ -78,10 +78,10 @@ def k_major_operands(*matrices: torch.Tensor) -> list[torch.Tensor]:
     found = []
     for lines, (view, transposed) in zip(in_place_or_padded([view for view, _ in views], ready), views, strict=True):
         rows, length = view.shape
-        found.append(k_major.transposed(lines)[:length, :rows] if transposed else lines[:rows, :length])
+        found.append(k_major.transposed_bytes(lines)[:length, :rows] if transposed else lines[:rows, :length])
     return found
 
 
 def transposable(view: torch.Tensor) -> bool:
-    """True if ``k_major.transposed`` can read these bytes in place and write rows that begin on 16 bytes."""
+    """True if ``k_major.transposed_bytes`` can read these bytes in place and write rows that begin on 16 bytes."""
     return view.is_contiguous() and view.shape[1] % 4 == 0 and view.shape[0] % 16 == 0 and view.data_ptr() % 4 == 0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from warpwise.gemm.config import GemmConfig, chosen, parsed
+from warpwise.gemm.config import GemmConfig, parsed
 from warpwise.gemm.time_model import OVERLAPPED, Product
 from warpwise.operation import cdiv, sm_count
 
@@ -55,20 +55,17 @@ class TileScheduler(NamedTuple):
     tiles: tuple[int, int, int]  # rows and columns of cluster tiles, and tile rows of a raster group
 
 
-def tile_scheduler(a: torch.Tensor, b: torch.Tensor, config: str | None, narrow: bool = False) -> TileScheduler:
-    """The launch of the configuration called ``config``, or of the first of ``configs``; ``narrow``: also of others of
-    ``narrow_configs``."""
+def tile_scheduler(a: torch.Tensor, b: torch.Tensor, config: str | None) -> TileScheduler:
+    """The launch of the configuration called ``config``, or of the first of ``configs``."""
     found = GemmConfig.parse(config or configs(a, b)[0])
-    one_width = found._replace(tile_rows=0) if narrow else found
-    chosen("matmul", one_width.name, (*CONFIGS, *NARROW) if narrow else CONFIGS)
     rows, columns = found.tiles(a.shape[0], b.shape[1])
     columns = found.tile_rows or columns
     clusters = found.clusters(rows * columns, sm_count(a))
-    return TileScheduler(found, found.launch(clusters), (rows, columns, found.group(rows, clusters)))
+    return TileScheduler(found, found.launch(clusters), (rows, columns, found.raster_rows(rows, clusters)))
 
 
 def batched_grid(config: GemmConfig, batch: int, m: int, n: int, sms: int) -> tuple[int, int, int, int]:
     """Blocks; rows and columns of tiles in a matrix; tile rows of a raster group, two if stores are the bottleneck."""
     rows, columns = cdiv(m, config.m), cdiv(n, config.n)
     blocks = min(batch * rows * columns, sms)
-    return blocks, rows, columns, max(1, min(rows, 2 if config.whole else config.group(rows, blocks)))
+    return blocks, rows, columns, max(1, min(rows, 2 if config.whole else config.raster_rows(rows, blocks)))

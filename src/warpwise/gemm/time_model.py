@@ -26,7 +26,10 @@ SMOOTH = 4  # exponent p of the p-norm that approximates a maximum: resources ne
 ERROR_CLASSES = (12.0, 40.0)  # µs
 THREE_TF32 = 1.5  # the rate of 3xTF32 on tensor cores, relative to multiply-adds in float32 (193 measured times)
 FAR = 30e6  # bytes of operands that half of L2 holds
-SHARED, REGISTERS, THREADS, MOST_BLOCKS = 220_000, 65536, 2048, 16  # limits of an SM (bytes, counts)
+# What the blocks of an SM share, for the estimate of resident blocks. SHARED is a little less than the 228 KB of an SM,
+# MOST_BLOCKS half of its 32; the coefficients are fitted with these values.
+SHARED, REGISTERS, THREADS, MOST_BLOCKS = 220_000, 65536, 2048, 16
+OTHER_REGISTERS = 48  # of a thread, apart from its sums: addresses, fragments
 
 
 class Product(NamedTuple):
@@ -104,7 +107,7 @@ class Geometry(NamedTuple):
         if self.persistent:
             return 1
         shared = SHARED // (self.stages * (self.m + self.n) * self.k * size + 1024)
-        registers = REGISTERS // (self.m * self.n + 48 * self.threads)
+        registers = REGISTERS // (self.m * self.n + OTHER_REGISTERS * self.threads)
         return max(1, min(shared, registers, THREADS // self.threads, MOST_BLOCKS))
 
 
@@ -117,7 +120,7 @@ def of_warps(config: GemmConfig) -> Geometry:
 
 def persistent(config: GemmConfig) -> Geometry:
     """One block for each SM, with producer and consumer warps."""
-    return Geometry(config.m, config.n, config.k, config.splits, config.pair, config.stages, 384, True)
+    return Geometry(config.m, config.n, config.k, config.splits, config.cluster_shape, config.stages, 384, True)
 
 
 def partial_wave(config: GemmConfig) -> Geometry:
@@ -127,8 +130,9 @@ def partial_wave(config: GemmConfig) -> Geometry:
 
 def skinny(config: GemmConfig) -> Geometry:
     """The geometry of ``sm90/gemm_skinny.cuh``, whose m counts columns of B."""
-    splits, threads, memory = config.cluster_splits * config.splits, 2 * config.m + 32, config.splits > 1
-    return Geometry(config.n, config.m, config.k, splits, config.pair, config.stages, threads, through_memory=memory)
+    splits, threads, cluster = config.cluster_splits * config.splits, 2 * config.m + 32, config.cluster_shape
+    memory = config.splits > 1
+    return Geometry(config.n, config.m, config.k, splits, cluster, config.stages, threads, through_memory=memory)
 
 
 @dataclass(frozen=True)

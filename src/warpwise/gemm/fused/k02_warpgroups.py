@@ -19,7 +19,7 @@ WARPGROUPS = cuda.load(Path(__file__).with_suffix(".cu"))
 
 def shared_bytes(config: GemmConfig) -> int:
     """Bytes of shared memory: the main loop's, and for each warpgroup a bias, row scales and barriers."""
-    width = config.n // config.groups[1]
+    width = config.n // config.warpgroup_grid[1]
     return config.shared + config.warpgroups * (width * 2 + 64 * 4 + 2 * 8)
 
 
@@ -38,8 +38,8 @@ def launch(problem: Any, config: str | None) -> None:
     maps = []
     for matrix in (a, b.t(), result, source, kept):
         value = result if matrix is None else matrix
-        maps.append(cuda.tensor_map(value.t() if boxes.transposed(value) else value, (64, 64)))
-    parameters = chosen.parameters(a.dtype, boxes.transposed(a), boxes.transposed(b.t()))
+        maps.append(cuda.tensor_map(value.t() if boxes.is_transposed(value) else value, (64, 64)))
+    parameters = chosen.parameters(a.dtype, boxes.is_transposed(a), boxes.is_transposed(b.t()))
     template = f"{parameters}, {activation_number(activation)}, {flags(source is not None, kept is not None, scaled)}"
     row = None if bias is None else aligned_pairs(bias)
     factors = (alpha, beta if beta is not None else 0.0) if scaled else (1.0, 1.0)

@@ -30,7 +30,8 @@ def warpgroup_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta
     """The limits: a Hopper GPU, operands that TMA can address, and an input that is a row, or a matrix for TMA."""
     if reason := boxes.warpgroup_limit(a, b):
         return reason
-    whole = input.shape == sizes(a, b)[:2] and not boxes.transposed(input) and boxes.tma_limit("input", input) is None
+    is_matrix = input.shape == sizes(a, b)[:2]
+    whole = is_matrix and not boxes.is_transposed(input) and boxes.tma_limit("input", input) is None
     row = input.dim() > 0 and input.numel() == input.shape[-1] == b.shape[1] and input.is_contiguous()
     if beta == 0 or row or whole:
         return None

@@ -9,7 +9,7 @@ import torch
 from warpwise import cuda
 from warpwise.gemm import simt
 from warpwise.gemm.boxes import one_matrix
-from warpwise.gemm.config import GemmConfig, chosen, parsed
+from warpwise.gemm.config import GemmConfig, parsed
 from warpwise.gemm.operands import Shape
 from warpwise.operation import sm_count
 from warpwise.ops.batched_matmul._tables import FAMILIES
@@ -28,7 +28,7 @@ def shared_bytes(config: GemmConfig) -> int:
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    tile = chosen("batched_matmul", config or configs(a, b)[0], CONFIGS)
+    tile = GemmConfig.parse(config or configs(a, b)[0])
     batch, m, n, k = Shape.of(a, b)
     kernel, operands = simt.kernel("batched_matmul", tile, operand(a), operand(b.mT))
     rows, columns = tile.tiles(m, n)

@@ -9,9 +9,9 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm import boxes
-from warpwise.gemm.config import chosen
+from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.operands import Shape
-from warpwise.gemm.persistent import BATCHED, batched_configs, batched_grid
+from warpwise.gemm.persistent import batched_configs, batched_grid
 from warpwise.operation import sm_count
 
 OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -19,7 +19,7 @@ OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     batch, m, n, k = Shape.of(a, b)
-    tile = chosen("batched_matmul", config or batched_configs(a, b)[0], BATCHED)
+    tile = GemmConfig.parse(config or batched_configs(a, b)[0])
     (map_a, a_mn_major, a_step), (map_b, b_k_major, b_step) = operand_map(a), operand_map(b)
     template = tile.parameters(a.dtype, tile.whole, a_mn_major, not b_k_major)
     blocks, rows, columns, group = batched_grid(tile, batch, m, n, sm_count(a))
@@ -30,7 +30,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 def operand_map(operand: torch.Tensor) -> tuple[Any, bool, int]:
     """A tensor map with boxes of 64 x 64; True if it is of the transposes; 0 if the operand is broadcast, else 1."""
-    matrices, transposed = boxes.one_matrix(operand), boxes.transposed(operand)
+    matrices, transposed = boxes.one_matrix(operand), boxes.is_transposed(operand)
     lines, one = matrices.mT if transposed else matrices, len(matrices) == 1
     pitch = lines.stride(1)
     lines = lines.as_strided(lines.shape, (pitch if one else lines.stride(0), pitch, 1))

@@ -10,7 +10,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm import simt
-from warpwise.gemm.config import GemmConfig, chosen, parsed
+from warpwise.gemm.config import GemmConfig, parsed
 from warpwise.gemm.operands import sizes
 from warpwise.gemm.simt import K_MAJOR, TMA, operand
 from warpwise.gemm.time_model import Family, Product, floats_by_word, partial_wave
@@ -32,8 +32,7 @@ def shared_bytes(config: GemmConfig, padding: int) -> int:
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    found = GemmConfig.parse(config or configs(a, b)[0])
-    tile, splits = chosen("matmul", found._replace(splits=1).name, CONFIGS), found.splits
+    tile = GemmConfig.parse(config or configs(a, b)[0])
     m, n, k = sizes(a, b)
     left, right = operand(contiguous_rows(a)), operand(contiguous_rows(b).t())
     kernel, operands = simt.kernel("matmul", tile, left, right)
@@ -41,7 +40,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     shared = shared_bytes(tile, 4 * ((left.load == K_MAJOR) + (right.load == K_MAJOR)))
     processors, k_tiles = sm_count(a), cdiv(k, tile.k)
     tail, order = rows * columns % processors, (rows, columns, max(1, 1024 // tile.m))
-    ranges, base, pitch = divided(tail, k_tiles, splits, processors)
+    ranges, base, pitch = divided(tail, k_tiles, tile.splits, processors)
     whole = rows * columns - (tail if ranges else 0)
     sums = c.new_empty((ranges + tail) * tile.m * tile.n) if ranges else None
     stream_k = whole, ranges, base, pitch

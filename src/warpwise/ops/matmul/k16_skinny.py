@@ -43,7 +43,7 @@ def fits(config: GemmConfig) -> bool:
     """True if the stages fit into shared memory, and the epilogue's data (received sums, C) into the stages."""
     rows = config.n // owners(config)
     epilogue_bytes = (0 if separate_buffer(config, ring(config)) else received(config)) + config.m * cdiv(rows, 16) * 32
-    whole = config.n % (8 * owners(config)) == 0 and config.n % (8 * config.pair[1]) == 0
+    whole = config.n % (8 * owners(config)) == 0 and config.n % (8 * config.cluster_shape[1]) == 0
     return whole and epilogue_bytes <= ring(config) - 1024 and shared_bytes(config) + 1024 <= HOPPER_SHARED
 
 
@@ -55,7 +55,7 @@ def resident_clusters(blocks: int, sms: int) -> int:
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     m, n, k = sizes(a, b)
     tile = GemmConfig.parse(config or configs(a, b)[0])
-    down, across = tile.pair
+    down, across = tile.cluster_shape
     maps, layouts = operand_maps(a, b, tile)
     tiles_m = cdiv(m, tile.n * down)
     tiles = tiles_m * cdiv(n, tile.m * across) * down * across
@@ -66,7 +66,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 
 def kernel_name(a: torch.Tensor, config: GemmConfig, layouts: str) -> str:
-    down, across = config.pair
+    down, across = config.cluster_shape
     tile = f"{cuda.ctype(a.dtype)}, {config.m // 64}, {config.n}, {layouts}, {config.k // BOX}, {config.stages}"
     if config.cluster_splits * down * across == 1:
         return f"matmul_skinny_no_cluster<{tile}>"
@@ -82,7 +82,7 @@ def operand_maps(
     L2 promotion is 256 bytes, but 64 where many rows of a load b and rows do not begin on 256 bytes: 6 % faster at
     1000 x 3000 x 776 on an H200.
     """
-    down, across = tile.pair
+    down, across = tile.cluster_shape
     (read_a, a_mn_major), (read_b, b_k_major) = tma_operand(a), tma_operand(b)
     if a_mn_major and tile.n % BOX:
         read_a, a_mn_major = row_major_copy(a), False

@@ -21,7 +21,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 def multiply(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, read_a: Read, read_b: Read, config: str | None) -> None:
     """Launch the kernel for a and b as TMA reads them: a view or a copy, and True if it is the transpose."""
-    chosen, geometry, tiles = tile_scheduler(a, b, config, narrow=True)
+    chosen, geometry, tiles = tile_scheduler(a, b, config)
     by_tma = on_16_bytes(c)
     if chosen.tile_rows:
         maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (read_a[0], read_b[0], c)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import chosen, parsed
+from warpwise.gemm.config import GemmConfig, parsed
 from warpwise.gemm.operands import flags, on_16_bytes, sizes
 from warpwise.gemm.time_model import Family, Product, persistent
 from warpwise.operation import sm_count
@@ -24,7 +24,7 @@ CONFIGS = parsed(  # a tile has 128 rows of the register operand
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     m, n, k = sizes(a, b)
-    tile = chosen("matmul_tf32", config or configs(a, b)[0], CONFIGS)
+    tile = GemmConfig.parse(config or configs(a, b)[0])
     first, second, mn_major, swapped = roles(a, b)
     rows, columns = tile.tiles(n if swapped else m, m if swapped else n)
     clusters = min(rows * columns, max(1, sm_count(a) // tile.blocks))
@@ -36,7 +36,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     map_c, c_rows = (cuda.tensor_map(c, (32, 32)), None) if by_tma else (maps[0], cuda.out(c))
     template = f"{flags(mn_major, swapped)}, {tile.n}, {tile.blocks}, {tile.stages}, {flags(by_tma)}"
     TRANSPOSED[f"matmul_transposed_in_registers<{template}>"][tile.launch(clusters)](
-        *maps, map_c, c_rows, m, n, k, rows, columns, tile.group(rows, clusters)
+        *maps, map_c, c_rows, m, n, k, rows, columns, tile.raster_rows(rows, clusters)
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import GemmConfig, chosen, parsed
+from warpwise.gemm.config import GemmConfig, parsed
 from warpwise.gemm.operands import flags
 from warpwise.gemm.persistent import two_widths, wide_columns
 from warpwise.gemm.time_model import Product
@@ -43,7 +43,7 @@ def launch(
     config: str | None = None,
 ) -> None:  # fmt: skip
     found = GemmConfig.parse(config or configs(a, b, scale_a, scale_b)[0], "scaled_matmul")
-    tile = chosen("scaled_matmul", found._replace(tile_rows=0).name, CONFIGS)._replace(cluster=CLUSTER)
+    tile = found._replace(tile_rows=0, cluster=CLUSTER)
     left, right = k_major(a, b)
     scale_a, scale_b, by_row = contiguous_scales(scale_a, scale_b)
     if by_row and scale_b.data_ptr() % 8:  # read as float2

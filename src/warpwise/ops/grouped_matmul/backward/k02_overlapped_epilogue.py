@@ -10,9 +10,9 @@ import torch
 from warpwise import cuda
 from warpwise.device.limits import requires_hopper
 from warpwise.gemm import boxes
-from warpwise.gemm.config import GemmConfig, chosen
+from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import tiles_limit
-from warpwise.gemm.persistent import BATCHED, batched_configs, batched_grid
+from warpwise.gemm.persistent import batched_configs, batched_grid
 from warpwise.operation import cdiv, sm_count
 
 OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -21,7 +21,7 @@ OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
 def launch(
     result: torch.Tensor, a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor, config: str | None = None
 ) -> None:
-    tile = chosen("grouped_matmul_backward", config or configs(a, grad_output, offsets)[0], BATCHED)
+    tile = GemmConfig.parse(config or configs(a, grad_output, offsets)[0])
     (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
 
     def shifted(matrix: torch.Tensor) -> Any:
@@ -40,7 +40,7 @@ def limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) ->
     if a.shape[0] == 0:
         return "takes 1 row or more, not 0"
     for name, operand in (("a", a), ("grad_output", grad_output)):
-        if boxes.transposed(operand):
+        if boxes.is_transposed(operand):
             return f"takes {name} with contiguous rows, not strides {tuple(operand.stride())}"
         if operand.shape[1] % (16 // a.element_size()):
             return f"takes columns of {name} in multiples of {16 // a.element_size()}, not {operand.shape[1]}"

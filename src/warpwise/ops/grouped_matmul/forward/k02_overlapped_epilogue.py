@@ -9,7 +9,7 @@ import torch
 from warpwise import cuda
 from warpwise.device.limits import requires_hopper
 from warpwise.gemm import boxes
-from warpwise.gemm.config import chosen, parsed
+from warpwise.gemm.config import GemmConfig, parsed
 from warpwise.gemm.persistent import BATCHED
 from warpwise.gemm.time_model import OVERLAPPED
 from warpwise.operation import cdiv, sm_count
@@ -21,15 +21,15 @@ ranked = OVERLAPPED.configs(lambda product: CONFIGS)
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor, config: str | None = None) -> None:
-    tile = chosen("grouped_matmul", config or configs(a, b, offsets)[0], CONFIGS)
+    tile = GemmConfig.parse(config or configs(a, b, offsets)[0])
     (rows, k), (groups, _, n) = a.shape, b.shape
-    b_k_major = boxes.transposed(b)
+    b_k_major = boxes.is_transposed(b)
     maps = cuda.tensor_map(a, (64, 64)), cuda.tensor_map(b.mT if b_k_major else b, (1, 64, 64))
-    columns = cdiv(n, tile.n)
-    blocks = min((cdiv(rows, tile.m) + groups) * columns, sm_count(a))
+    tile_rows, columns = cdiv(rows, tile.m), cdiv(n, tile.n)
+    blocks = min((tile_rows + groups) * columns, sm_count(a))
     kernel = f"grouped_matmul_overlapped_epilogue<{tile.parameters(a.dtype, not b_k_major)}>"
     OVERLAPPED_EPILOGUE[kernel][tile.launch(blocks)](
-        *maps, cuda.out(c), offsets.contiguous(), groups, rows, n, k, columns, tile.group(cdiv(rows, tile.m), blocks)
+        *maps, cuda.out(c), offsets.contiguous(), groups, rows, n, k, columns, tile.raster_rows(tile_rows, blocks)
     )
 
 
@@ -37,7 +37,7 @@ def limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | Non
     """A Hopper GPU, matrices that TMA can address, contiguous rows of a: a box begins at any of its rows."""
     if b.shape[0] == 0:
         return "takes 1 group or more, not 0"
-    if boxes.transposed(a):
+    if boxes.is_transposed(a):
         return f"takes a with contiguous rows, not strides {tuple(a.stride())}"
     return requires_hopper(a) or boxes.product_limit(a, b) or tiles_limits(a, b, offsets)
 

@@ -54,7 +54,7 @@ def warpgroup_limits(
         return None
     rows = residual.reshape(x.shape[0], w.shape[1])
     return boxes.tma_limit("residual", rows) or (
-        "takes residual with contiguous rows" if boxes.transposed(rows) else None
+        "takes residual with contiguous rows" if boxes.is_transposed(rows) else None
     )
 
 

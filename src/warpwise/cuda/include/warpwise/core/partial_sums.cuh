@@ -27,35 +27,6 @@ __device__ inline bool is_last_block(int* semaphore, int count) {
   return is_last_block(semaphore, count, [] { __syncthreads(); });
 }
 
-// Sums over the first dimension of an array of shape (THREADS / ROWS, ROWS), whose element `thread` is `value`. Thread
-// r < ROWS returns the sum of row r; other threads return 0. `scratch`: THREADS floats of shared memory.
-template <int ROWS, int THREADS>
-__device__ inline float reduce_rows(float* scratch, int thread, float value) {
-  static_assert(THREADS % ROWS == 0, "every row has the same number of threads");
-  __syncthreads();  // earlier reads of `scratch` are complete
-  scratch[thread] = value;
-  __syncthreads();
-  float total = 0.0f;
-  if (thread < ROWS) {
-#pragma unroll 8
-    for (int i = thread; i < THREADS; i += ROWS) total += scratch[i];
-  }
-  return total;
-}
-
-// The same for partials: (splits, m), rows first + r, written by other blocks. The order of the additions is fixed.
-template <int ROWS, int THREADS>
-__device__ inline float reduce_partial_rows(const float* partials, long long m, long long first, int splits,
-                                            float* scratch, int thread) {
-  const long long row = first + thread % ROWS;
-  float sum = 0.0f;
-  if (row < m) {
-#pragma unroll 8
-    for (int split = thread / ROWS; split < splits; split += THREADS / ROWS) sum += __ldcg(partials + split * m + row);
-  }
-  return reduce_rows<ROWS, THREADS>(scratch, thread, sum);
-}
-
 // Passes a float to another block of the grid without a fence: value and flag are one word of 8 bytes, which is 0
 // before and after.
 __device__ inline void send_value(unsigned long long* to, float value) {
