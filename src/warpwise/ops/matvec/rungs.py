@@ -17,7 +17,7 @@ from warpwise.ops.matvec import (
     k08_packed_rows,
     k09_few_columns,
 )
-from warpwise.ops.matvec._shared import THREADS, VECTOR, WARP, WARPS, load_bytes, row_pitch
+from warpwise.ops.matvec._shared import THREADS, VECTOR, WARP, WARPS, column_load_bytes, load_bytes, row_pitch
 from warpwise.ops.matvec.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
@@ -110,25 +110,42 @@ RUNGS = (
 
 
 def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """The rule for sizes without a table: k09 for up to 16 columns of a column-major a, k04 for more, k03 for a
-    row-major a; k07 and k06 instead where the alignment does not allow wide loads and the matrix is large, and k08 for
-    short rows in narrow loads. k07 also for aligned columns of 16 to 120 MB if all of its tiles are resident.
-
-    PyTorch for float64, and where it was faster: 256 MB and more of 2-byte elements by columns.
-    """
+    """The rung for sizes without a table, or None for PyTorch: for float64, and beyond ``limits``."""
     if a.dtype not in KERNEL_DTYPES or limits(a, x):
         return None
-    (m, k), size, across = a.shape, a.element_size(), a.stride(0) == 1 and a.stride(1) != 1 and a.shape[0] > 1
-    pitch = a.stride(1) if across else row_pitch(a)
-    bytes_a_load = load_bytes(size, a.data_ptr(), pitch * size, (m if across else 0) * size)
-    nbytes = m * k * size
-    if across:
-        if k09_few_columns.limits(a, x) is None:
-            return "k09_few_columns"
-        packs = nbytes >= MEDIUM if bytes_a_load < VECTOR else k07_unaligned_columns.is_for_aligned(a)
-        if packs and m >= LEAST_ROWS:
-            return "k07_unaligned_columns"
-        return None if size == 2 and nbytes >= HUGE else "k04_columns"
+    column_major = a.stride(0) == 1 and a.stride(1) != 1 and a.shape[0] > 1
+    return _by_columns(a, x) if column_major else _by_rows(a, x)
+
+
+def _by_columns(a: torch.Tensor, x: torch.Tensor) -> str | None:
+    """The rung for a column-major matrix. The first of these cases that applies:
+
+    - k09 for up to 16 columns;
+    - k07 for 64 and more rows, if the columns are not aligned to 16 bytes and the matrix has 1 MB and more, or if they
+      are aligned and ``is_for_aligned`` is true;
+    - PyTorch, which is faster, for 2-byte elements from 256 MB on;
+    - k04.
+    """
+    if k09_few_columns.limits(a, x) is None:
+        return "k09_few_columns"
+    unaligned = column_load_bytes(a) < VECTOR
+    shifts = a.nbytes >= MEDIUM if unaligned else k07_unaligned_columns.is_for_aligned(a)
+    if shifts and a.shape[0] >= LEAST_ROWS:
+        return "k07_unaligned_columns"
+    return None if a.element_size() == 2 and a.nbytes >= HUGE else "k04_columns"
+
+
+def _by_rows(a: torch.Tensor, x: torch.Tensor) -> str:
+    """The rung for other matrices. The first of these cases that applies:
+
+    - k08 for short contiguous rows, of a matrix on 16 bytes, that other rungs load 2 bytes at a time (64 to 384
+      elements, from 4 MB on) or up to 4 bytes (3 to 16 elements, from 256 KB on); k03 where k08 does not run;
+    - k06 for rows that are not aligned to 16 bytes, of 10,000 bytes and more in matrices of less than 16 rows or 1 MB,
+      of 2048 in others up to 8 MB, of 1024 (2-byte elements: 768) in larger ones;
+    - k03.
+    """
+    (m, k), size, pitch, nbytes = a.shape, a.element_size(), row_pitch(a), a.nbytes
+    bytes_a_load = load_bytes(size, a.data_ptr(), pitch * size)
     packed = bytes_a_load == 2 and PACKED_ROWS[0] <= k <= PACKED_ROWS[1] and nbytes >= 4 * MEDIUM
     thin = bytes_a_load <= 4 and THIN_ROWS[0] <= k <= THIN_ROWS[1] and nbytes >= MEDIUM // 4
     if (packed or thin) and pitch == k and a.data_ptr() % VECTOR == 0:

@@ -105,39 +105,52 @@ RUNGS = (
     ),
 )
 
+BY_NAME = {each.name: each for each in RUNGS}
+
 
 def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | None:
-    """k12 for rows of at least 33 elements whose length is not a multiple of 16 bytes, for rows too long for k03, and
-    for few long rows.
+    """The rung for these arguments, or None for PyTorch: for float64, and if the rung does not take the arguments."""
+    if output.dtype not in KERNEL_DTYPES:
+        return None
+    choose = _along_rows if is_last(output, dim) or not output.numel() else _along_columns
+    name = choose(grad_output, output, dim)
+    return name if BY_NAME[name].limits(grad_output, output, dim) is None else None
 
-    k03 for other rows that fit in registers, k11 for short ones of a tensor that fills the GPU. Where k12 does not hold
-    a row, k08 for rows that are fewer than the SMs; else k04.
 
-    If the elements of a row are not adjacent, the tensor has at least 32 MB, and a block of k07 holds less than 128
-    bytes of each row: k10 along the first dimension for 2-byte elements that k07 would load singly; else k09.
+def _along_rows(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str:
+    """The rung if the elements of a row are adjacent. The first of these cases that applies:
 
-    Otherwise k10 from 8 MB on (columns of 2 bytes: 2 MB; up to 64 columns of which clusters would be few: 2 MB, or
-    less if a part takes k07 long) along the first dimension, if a block does not hold its columns; else k09 for columns
-    too long for a block of 512 threads, up to 16 MB, if its clusters are not few; else k07. PyTorch if the rung does
-    not take the arguments.
+    - k12, if it holds the rows, for 33 and more elements that are not a multiple of 16 bytes, for more than 16,384
+      elements, and for more than 8192 if rows are fewer than half of the SMs;
+    - k11 for short rows of a tensor that fills the GPU (``_launch.is_short``);
+    - k03 for up to 16,384 elements, which the registers of a block hold;
+    - k08 for rows that are fewer than the SMs, else k04.
     """
+    if _packed_rows.are_faster(REGISTER_COLUMNS, grad_output, output, dim):
+        return "k12_packed_rows"
     length = length_along(output, dim)
-    if is_last(output, dim) or not output.numel():
-        rows = output.numel() // max(1, length)
-        long = RUNGS[7] if rows < sm_count(output) else RUNGS[3]
-        choice = RUNGS[2] if length <= REGISTER_COLUMNS else long
-        if _packed_rows.are_faster(REGISTER_COLUMNS, grad_output, output, dim):
-            choice = RUNGS[11]
-        elif _launch.is_short(output, length):
-            choice = RUNGS[10]
-    else:
-        least = _columns.HALF_PACKED_BYTES if output.element_size() == 2 else _columns.PACKED_BYTES
-        packed = _columns.is_packed(dim, output, least)
-        clusters = _columns.is_for_cluster(dim, output)
-        held = _columns.held_bytes(dim, grad_output, output) if output.nbytes >= _columns.LARGE_BYTES else 0
-        if 0 < held < _columns.LINE:
-            inner = inner_size(output, dim)
-            packed = output.element_size() == 2 and inner % 2 == 1 and output.numel() == length * inner
-            clusters = _columns.cluster_limits(output, dim) is None
-        choice = RUNGS[9] if packed else RUNGS[8] if clusters else RUNGS[6]
-    return None if output.dtype not in KERNEL_DTYPES or choice.limits(grad_output, output, dim) else choice.name
+    if _launch.is_short(output, length):
+        return "k11_short_rows"
+    if length <= REGISTER_COLUMNS:
+        return "k03_row_in_registers"
+    return "k08_split_rows" if output.numel() // length < sm_count(output) else "k04_long_rows"
+
+
+def _along_columns(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str:
+    """The rung if the elements of a row are not adjacent. The first of these cases that applies:
+
+    - from 32 MB on, if a block of k07 holds its columns, but less than 128 bytes of each row: k10 along the first
+      dimension for an odd number of 2-byte elements, which k07 loads singly; else k09, or k07 on GPUs without clusters;
+    - k10 for columns along the first dimension that a block does not hold, from 8 MB on (2-byte elements: 2 MB) or less
+      (``is_packed``);
+    - k09 for columns that clusters compute faster (``is_for_cluster``);
+    - k07.
+    """
+    size, inner = output.element_size(), inner_size(output, dim)
+    if output.nbytes >= _columns.LARGE_BYTES and 0 < _columns.held_bytes(dim, grad_output, output) < _columns.LINE:
+        if size == 2 and inner % 2 == 1 and output.numel() == length_along(output, dim) * inner:
+            return "k10_packed_columns"
+        return "k09_cluster_columns" if _columns.cluster_limits(output, dim) is None else "k07_columns"
+    if _columns.is_packed(dim, output, _columns.HALF_PACKED_BYTES if size == 2 else _columns.PACKED_BYTES):
+        return "k10_packed_columns"
+    return "k09_cluster_columns" if _columns.is_for_cluster(dim, output) else "k07_columns"

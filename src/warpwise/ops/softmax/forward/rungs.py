@@ -29,8 +29,8 @@ from warpwise.ops.softmax.spec import KERNEL_DTYPES
 HERE = Path(__file__).parent
 REGISTER_COLUMNS, TRITON_COLUMNS = 32768, 65536
 SPLIT_COLUMNS = 24576  # elements of a row: k12 computes longer ones if they are few
-SPLIT_USE = 0.8  # rows for each SM: k12 replaces k06 for fewer,
-FEW_USE = 0.125  # and k05 for fewer than these
+SPLIT_USE = 0.8  # rows for each SM below which k12 is faster than k06
+FEW_USE = 0.125  # the same, than k05
 
 
 def triton_row(out: torch.Tensor, x: torch.Tensor) -> None:
@@ -116,34 +116,52 @@ RUNGS = (
     ),
 )
 
+BY_NAME = {each.name: each for each in RUNGS}
+
 
 def default(input: torch.Tensor, dim: int) -> str | None:
-    """k14 for rows of at least 33 elements whose length is not a multiple of 16 bytes, for rows too long for k05, and
-    for few long rows.
+    """The rung for these arguments, or None for PyTorch: for float64, and if the rung does not take the arguments."""
+    if input.dtype not in KERNEL_DTYPES:
+        return None
+    adjacent = is_last(input, dim) or not input.numel()
+    name = _along_rows(input, dim) if adjacent else _along_columns(input, dim)
+    return name if BY_NAME[name].limits(input, dim) is None else None
 
-    k05 for other rows that fit in registers, k11 for short ones of a tensor that fills the GPU. Where k14 does not hold
-    a row, k12 if k06 would use less than four fifths of the SMs, or k05 an eighth; else k06.
 
-    If the elements of a row are not adjacent: k15 from 32 MB on, if a block of k09 does not hold 128 bytes of each row
-    and two tiles of k15 fit. Else k13 along the first dimension, from 8 MB on (up to 64 columns of which clusters would
-    be few: 2 MB, or less if a part takes k09 long) if a block does not hold its columns, and from 32 MB on if it
-    does not hold 128 bytes of each row; else k10 for columns too long for a block of 512 threads; else k09. PyTorch if
-    the rung does not take the arguments.
+def _along_rows(input: torch.Tensor, dim: int) -> str:
+    """The rung if the elements of a row are adjacent. The first of these cases that applies:
+
+    - k14, if it holds the rows, for 33 and more elements that are not a multiple of 16 bytes, for more than 32,768
+      elements, and for more than 8192 if rows are fewer than half of the SMs;
+    - k11 for short rows of a tensor that fills the GPU (``_launch.is_short``);
+    - k12 for more than 24,576 elements if rows are fewer than an eighth of the SMs; for more than 32,768, four fifths;
+    - k05 for up to 32,768 elements, which the registers of a block hold, else k06.
     """
+    if _packed_rows.are_faster(REGISTER_COLUMNS, input, dim):
+        return "k14_packed_rows"
     length = length_along(input, dim)
-    if is_last(input, dim) or not input.numel():
-        rows, short = input.numel() // max(1, length), _launch.is_short(input, length)
-        few = sm_count(input) * (SPLIT_USE if length > REGISTER_COLUMNS else FEW_USE)
-        long = RUNGS[11] if rows < few else RUNGS[5] if length > REGISTER_COLUMNS else RUNGS[4]
-        choice = RUNGS[10] if short else RUNGS[4] if length <= SPLIT_COLUMNS else long
-        if _packed_rows.are_faster(REGISTER_COLUMNS, input, dim):
-            choice = RUNGS[13]
-    else:
-        packed, clusters = _columns.is_packed(dim, input), _columns.is_for_cluster(dim, input)
-        narrow = input.nbytes >= _columns.LARGE_BYTES and _columns.held_bytes(dim, input) < _columns.LINE
-        first = input.numel() == length * inner_size(input, dim)
-        if narrow and k15_shared_columns.is_wide(input, dim):
-            choice = RUNGS[14]
-        else:
-            choice = RUNGS[12] if packed or narrow and first else RUNGS[9] if clusters else RUNGS[8]
-    return None if input.dtype not in KERNEL_DTYPES or choice.limits(input, dim) else choice.name
+    if _launch.is_short(input, length):
+        return "k11_short_rows"
+    fits, rows = length <= REGISTER_COLUMNS, input.numel() // max(1, length)
+    if length > SPLIT_COLUMNS and rows < sm_count(input) * (FEW_USE if fits else SPLIT_USE):
+        return "k12_split_rows"
+    return "k05_row_in_registers" if fits else "k06_long_rows"
+
+
+def _along_columns(input: torch.Tensor, dim: int) -> str:
+    """The rung if the elements of a row are not adjacent. The first of these cases that applies:
+
+    - from 32 MB on, if a block of k09 does not hold its columns in 128 bytes of each row: k15 if an SM has room for two
+      of its tiles, else k13 along the first dimension;
+    - k13 for columns along the first dimension that a block does not hold, from 8 MB on or less (``is_packed``);
+    - k10 for columns that clusters compute faster (``is_for_cluster``);
+    - k09.
+    """
+    if input.nbytes >= _columns.LARGE_BYTES and _columns.held_bytes(dim, input) < _columns.LINE:
+        if k15_shared_columns.is_wide(input, dim):
+            return "k15_shared_columns"
+        if input.numel() == length_along(input, dim) * inner_size(input, dim):
+            return "k13_packed_columns"
+    if _columns.is_packed(dim, input):
+        return "k13_packed_columns"
+    return "k10_cluster_columns" if _columns.is_for_cluster(dim, input) else "k09_columns"
