@@ -54,10 +54,13 @@ class Choice:
         return f"{self.rung}@{self.config}" if self.rung and self.config else self.rung
 
     def __str__(self) -> str:
-        times = [f"{1e6 * time:.4g} µs" for time in (self.seconds, self.rival_seconds) if time is not None]
-        known = f"predicted ± {max(1, round(100 * self.error))} %" if self.error else "measured"
-        found = f", {' against '.join(times)} {known}" if times else ""
-        return f"{self.name or 'PyTorch'}{found} ({self.source}: {self.reason})"
+        times = ""
+        if self.seconds is not None:
+            rival = "PyTorch" if self.rival == TORCH else self.rival
+            known = f"predicted ± {max(1, round(100 * self.error))} %" if self.error else "measured"
+            against = f" against {1e6 * self.rival_seconds:.4g} µs of {rival}" if self.rival_seconds is not None else ""
+            times = f", {1e6 * self.seconds:.4g} µs{against}, {known}"
+        return f"{self.name or 'PyTorch'}{times} ({self.source}: {self.reason})"
 
 
 @dataclass(frozen=True)

@@ -235,8 +235,8 @@ def test_the_nearest_point_chooses(tmp_path, monkeypatch):
     assert found.seconds == pytest.approx(0.75e-5), "three quarters of the work"
     assert found.source == "shipped table"
     assert str(found) == (
-        "k02_tiled@128, 7.5 µs against 15 µs predicted ± 2 % (shipped table: ours is faster than torch, measured at "
-        "n=1024, the nearest point)"
+        "k02_tiled@128, 7.5 µs against 15 µs of PyTorch, predicted ± 2 % (shipped table: ours is faster than torch, "
+        "measured at n=1024, the nearest point)"
     )
     assert chosen(op, 5000).name is None
     assert chosen(op, 7) is None

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from warpwise import operation, tuned
+from warpwise.device import limits
+from warpwise.device.target import assume_device, capability, sm_count
 from warpwise.gemm.model import Host
 from warpwise.gemm.operands import describe
 from warpwise.operation import Choice, Device
@@ -56,8 +58,10 @@ def test_the_choice_for_another_device(tmp_path, monkeypatch):
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     device = Device("A GPU", "sm_99", 7)
     a, b = torch.empty(1024, 1024), torch.empty(1024, 1024)
+    unknown = operation.chosen(OP, a, b, device=device)
+    assert (unknown.name, unknown.reason) == (None, "there is no table for A GPU; `warpwise tune matmul` adds points")
     with pytest.raises(LookupError, match="matmul: no table for A GPU; `warpwise tune matmul` makes one on that GPU"):
-        operation.chosen(OP, a, b, device=device)
+        operation.chosen(OP, a, b, device="A GPU")
     sizes = dict.fromkeys("mnk", 1024)
     point = TunedPoint("float32", "nn", sizes, "k10_async_copies", 1e-4, TORCH, 1.1e-4, 2 * 1024**3)
     Table("matmul", device, (point,)).save(TABLES.user_file(device))
@@ -108,6 +112,30 @@ def test_choices_say_what_they_rest_on(tmp_path, monkeypatch):
         operation.chosen(softmax, square, device="NVIDIA H200")
     named = operation.chosen(softmax, square, device=Device("NVIDIA H200", "sm_90", 132))
     assert named.name == "k05_row_in_registers"
+
+
+A100 = Device("NVIDIA A100-SXM4-80GB", "sm_80", 108)
+
+
+def test_the_choice_for_a_gpu_without_tables_is_that_of_its_calls():
+    matmul, matvec, softmax = (operation.get(name) for name in ("matmul", "matvec", "softmax"))
+    a, long = torch.empty(4096, 4096, device="meta"), torch.empty(4, 100000, device="meta")
+    assert operation.chosen(matmul, a, a, device=A100).name is None
+    assert operation.chosen(matvec, a, a[0], device=A100).name == "k03_rows_together"
+    assert operation.chosen(softmax, long, -1, device=Device("NVIDIA H200", "sm_90", 132)).name == "k14_packed_rows"
+    assert operation.chosen(softmax, long, -1, device=A100).name == "k12_split_rows", "an A100 has no clusters"
+
+
+def test_limits_are_those_of_the_assumed_gpu():
+    a = torch.empty(2, 2, device="meta")
+    assert limits.requires_hopper(a) is None and limits.shared_bytes(a) == limits.HOPPER_SHARED
+    with assume_device(A100):
+        assert "compute capability 9.0" in str(limits.requires_hopper(a))
+        assert limits.requires_ampere(a) is None
+        assert (sm_count(a), limits.shared_bytes(a)) == (108, 163 * 1024)
+    with assume_device(Device("Tesla V100", "sm_70", 80)):
+        assert "compute capability 8.0 or later" in str(limits.requires_ampere(a))
+    assert capability(a) is None
     with pytest.raises(operation.UnknownRung, match="no rung ''"):
         OP(torch.ones(2, 2), torch.ones(2, 2), rung="")
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from warpwise.device.target import cdiv, sm_count
+from warpwise.device.profiles import Profile
+from warpwise.device.target import capability, cdiv, sm_count
 
 HOPPER_SHARED = 227 * 1024  # bytes of shared memory that a block may have on Hopper
 SM_SHARED, RESERVED = 228 * 1024, 1024  # bytes of an SM on Hopper, and those that the system reserves for each block
@@ -14,7 +15,7 @@ SM_SHARED, RESERVED = 228 * 1024, 1024  # bytes of an SM on Hopper, and those th
 
 def is_hopper(tensor: torch.Tensor) -> bool:
     """True on a GPU of compute capability 9.0."""
-    return tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) == (9, 0)
+    return capability(tensor) == (9, 0)
 
 
 def even_shared(tensor: torch.Tensor, blocks: int, shared: int) -> int:
@@ -31,14 +32,14 @@ def even_shared(tensor: torch.Tensor, blocks: int, shared: int) -> int:
 
 def requires_hopper(tensor: torch.Tensor, because: str = "only these GPUs have wgmma") -> str | None:
     """The reason why the tensor's GPU cannot run a kernel for Hopper, or None. CPU and meta tensors give None."""
-    if tensor.is_cuda and not is_hopper(tensor):
+    if capability(tensor) not in (None, (9, 0)):
         return f"takes a GPU of compute capability 9.0: {because}"
     return None
 
 
 def requires_capability(tensor: torch.Tensor, major: int, minor: int, because: str) -> str | None:
     """The reason why the tensor's GPU cannot run a kernel for this compute capability and later ones, or None."""
-    if tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) < (major, minor):
+    if (found := capability(tensor)) is not None and found < (major, minor):
         return f"takes a GPU of compute capability {major}.{minor} or later{because}"
     return None
 
@@ -49,9 +50,13 @@ def requires_ampere(tensor: torch.Tensor) -> str | None:
 
 
 def shared_bytes(tensor: torch.Tensor) -> int:
-    """Bytes of shared memory that a block may have on the tensor's GPU: 0 on a CPU, Hopper's for a meta tensor."""
+    """Bytes of shared memory that a block may have on the tensor's GPU: 0 on a CPU.
+
+    For a meta tensor, those of the assumed compute capability, else Hopper's.
+    """
     if tensor.is_meta:
-        return HOPPER_SHARED
+        known = {profile.compute_capability: profile.shared_per_block_optin for profile in Profile.known()}
+        return known.get(capability(tensor) or (9, 0), HOPPER_SHARED)
     if not tensor.is_cuda:
         return 0
     properties: Any = torch.cuda.get_device_properties(tensor.device)

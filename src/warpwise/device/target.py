@@ -1,4 +1,4 @@
-"""The GPU for which a rung is chosen: its name and SM count. It need not be in this machine."""
+"""The GPU for which a rung is chosen: its name, compute capability and SM count. It need not be in this machine."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from typing import Any
 
 import torch
 
+from warpwise.device.profiles import parse_target
+
 HOPPER_SMS = 132  # of an H100 SXM and an H200
 _SM_COUNT: ContextVar[int] = ContextVar("SM count to assume", default=0)
+_CAPABILITY: ContextVar[tuple[int, int] | None] = ContextVar("compute capability to assume", default=None)
 
 
 @contextlib.contextmanager
@@ -60,6 +63,24 @@ class Device:
     def file(self) -> str:
         """The name of its table: ``nvidia_h200.json``."""
         return re.sub(r"[^a-z0-9]+", "_", self.name.lower()).strip("_") + ".json"
+
+
+@contextlib.contextmanager
+def assume_device(device: Device) -> Iterator[None]:
+    """Within the context, ``sm_count`` and ``capability`` of every tensor are those of ``device``, where it has any."""
+    token = _CAPABILITY.set(parse_target(device.target) if device.target else None)
+    try:
+        with assume_sm_count(device.multiprocessors):
+            yield
+    finally:
+        _CAPABILITY.reset(token)
+
+
+def capability(tensor: torch.Tensor) -> tuple[int, int] | None:
+    """The compute capability that ``assume_device`` gives, else of the tensor's GPU; None for CPU and meta tensors."""
+    if assumed := _CAPABILITY.get():
+        return assumed
+    return torch.cuda.get_device_capability(tensor.device) if tensor.is_cuda else None
 
 
 @functools.lru_cache(maxsize=64)

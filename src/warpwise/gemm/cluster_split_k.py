@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.device.limits import even_shared, is_hopper, requires_ampere
+from warpwise.device.limits import even_shared, requires_ampere, requires_hopper
 from warpwise.gemm.config import GemmConfig, names, parsed
 from warpwise.gemm.limits import GRID_Y, tiles_limit
 from warpwise.gemm.operands import Lines, Shape, describe, flags, lines
@@ -101,7 +101,7 @@ def configs(a: torch.Tensor, b: torch.Tensor, tf32: bool = False) -> tuple[str, 
     added = THREE_TF32 if a.dtype == torch.float32 and not tf32 else ()  # after those that the model orders
     if a.is_cpu:
         return names((*tiles, *added))
-    of_cluster = [split for split in SPLITS if split == 1 or a.is_meta or is_hopper(a)]
+    of_cluster = [split for split in SPLITS if split == 1 or requires_hopper(a) is None]
     kind, sizes = describe(a, b)
     product = Product.of(kind, sizes, a.dtype, sm_count(a))
     family = MMA_TF32 if tf32 else CLUSTER_SPLIT_K

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from warpwise.arguments.values import first_tensor, tensors
-from warpwise.device.target import Device, assume_sm_count
+from warpwise.device.target import Device, assume_device, device_of
 from warpwise.tuned import Choice
 
 if TYPE_CHECKING:
@@ -53,8 +53,11 @@ def choose(op: Op, args: Sequence[Any], runs: bool = False) -> Choice:
     return _by_rule(op, args)
 
 
-def _between_points(op: Op, args: Sequence[Any]) -> Choice:
-    """The choice if no point is near: PyTorch, or that of the ladder's rule if the tables have no model."""
+def _between_points(op: Op, args: Sequence[Any], device: Device | None = None) -> Choice:
+    """The choice if no point is near: PyTorch, or that of the ladder's rule if the tables have no model.
+
+    ``device`` replaces the arguments' own.
+    """
     dtype = op.spec.dtype(args)
     if all(rung.dtypes is not None and dtype not in rung.dtypes for rung in op.rungs):
         return Choice(None, reason=f"no rung takes {dtype}", source="tables")
@@ -62,7 +65,10 @@ def _between_points(op: Op, args: Sequence[Any]) -> Choice:
         return _by_rule(op, args)
     if not all(tensor.numel() for tensor in tensors(args)):
         return Choice(None, reason="a size is 0", source="tables")
-    return Choice(None, reason=f"no measured point is near; `warpwise tune {op.name}` adds points", source="tables")
+    where, reason = device or device_of(first_tensor(args).device), "no measured point is near"
+    if op.tables is not None and not op.tables.tables(where):
+        reason = f"there is no table for {where.name}"
+    return Choice(None, reason=f"{reason}; `warpwise tune {op.name}` adds points", source="tables")
 
 
 def _by_rule(op: Op, args: Sequence[Any]) -> Choice:
@@ -80,26 +86,27 @@ def _chosen_on(op: Op, args: Sequence[Any], device: Device | str) -> Choice:
     where, tables = Device(device) if isinstance(device, str) else device, op.tables
     if tables is None:
         if not where.multiprocessors:
-            wanted = f"warpwise.operation.Device({where.name!r}, multiprocessors=...)"
+            wanted = f"warpwise.operation.Device({where.name!r}, target, multiprocessors)"
             raise LookupError(f"{op.name}: has no tables but a rule that needs the number of SMs: give device={wanted}")
-        with assume_sm_count(where.multiprocessors):
+        with assume_device(where):
             return _by_rule(op, args)
     table = next(iter(tables.tables(where)), None)
-    if table is None:
+    if table is None and not (where.target and where.multiprocessors):
         others = ", ".join(tables.devices())
         found = f"; there is one for {others}, which GPUs of the same target and number of SMs use" if others else ""
         target = "" if where.target else f" (give Device({where.name!r}, target, multiprocessors) for a similar GPU)"
         raise LookupError(
             f"{op.name}: no table for {where.name}; `warpwise tune {op.name}` makes one on that GPU{found}{target}"
         )
-    with assume_sm_count(where.multiprocessors or table.device.multiprocessors):
-        return tables.choice(op, *args, device=where) or _between_points(op, args)
+    with assume_device(where if table is None or where.multiprocessors else table.device):
+        return tables.choice(op, *args, device=where) or _between_points(op, args, where)
 
 
 def chosen(op: Op, *args: Any, device: Device | str | None = None, **named: Any) -> Choice:
     """Return the choice for a call of ``op`` with these arguments, here or by the tables of ``device``.
 
-    Nothing is computed. Raises the errors of the call, and ``LookupError`` if there is no table for ``device``.
+    Nothing is computed. Raises the errors of the call, and ``LookupError`` if ``device`` is a name without a table. A
+    ``Device`` without one needs its target and number of SMs; PyTorch or the ladder's rule then computes, as there.
     """
     if not hasattr(op, "spec"):
         raise TypeError(f"chosen: expected an Op, such as warpwise.operation.get('matmul'), got {op!r}")
