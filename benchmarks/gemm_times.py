@@ -113,4 +113,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main(parser().parse_args()))
+    options = parser().parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("no CUDA device: emulated kernels are not timed")
+    sys.exit(main(options))

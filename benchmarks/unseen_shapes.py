@@ -311,4 +311,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main(parser().parse_args()))
+    options = parser().parse_args()
+    if not torch.cuda.is_available() and not options.show:
+        sys.exit("no CUDA device: emulated kernels are not timed; --show FILE prints stored times")
+    sys.exit(main(options))

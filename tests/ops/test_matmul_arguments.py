@@ -97,8 +97,9 @@ def test_what_is_no_matrix_of_numbers(value, message):
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_a_nested_tensor_is_no_matrix():
-    nested = torch.nested.nested_tensor([torch.ones(2, 2)], layout=torch.strided)
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_a_nested_tensor_is_no_matrix(layout):
+    nested = torch.nested.nested_tensor([torch.ones(2, 2)], layout=layout)
     with pytest.raises(
         TypeError, match=r"expected a to be dense, got a nested tensor; call .to_padded_tensor\(0.0\) first"
     ):

@@ -163,7 +163,6 @@ def test_the_backward_of_what_a_rung_takes_is_the_operations():
 
 
 @pytest.mark.parametrize("op", DIFFERENTIABLE)
-@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")  # vmap calls an operator for each value
 def test_gradients_under_function_transforms(op):
     """torch.func's gradient, its gradient's, and one for each value of a batch: those that autograd gives."""
     args = requiring_grad(example(op, torch.float64))

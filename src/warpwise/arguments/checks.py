@@ -20,10 +20,10 @@ def check_tensor(op: str, name: str, value: Any, dtypes: Sequence[torch.dtype] =
     """
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"{op}: expected {name} to be a torch.Tensor, got {type(value).__name__}")
+    if value.is_nested:  # of layout torch.strided or torch.jagged
+        raise TypeError(f"{op}: expected {name} to be dense, got a nested tensor; call .to_padded_tensor(0.0) first")
     if value.layout is not torch.strided:
         raise TypeError(f"{op}: expected {name} to be dense, got {value.layout}; call .to_dense() first")
-    if value.is_nested:
-        raise TypeError(f"{op}: expected {name} to be dense, got a nested tensor; call .to_padded_tensor(0.0) first")
     if dtypes and value.dtype not in dtypes:
         expected = ", ".join(str(dtype) for dtype in dtypes)
         same_kind = len(dtypes) == 1 and value.is_floating_point() == dtypes[0].is_floating_point

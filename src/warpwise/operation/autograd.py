@@ -12,6 +12,7 @@ import torch
 
 from warpwise.arguments.layout import has_nhwc_strides
 from warpwise.arguments.values import as_tuple
+from warpwise.operation import vmap
 from warpwise.operation.spec import Spec
 
 GRAD, NEEDS, SHAPE, NHWC = "grad_", "needs_", "shape_", "nhwc_"
@@ -313,6 +314,8 @@ def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -
     keyword_only = [argument.name for argument in parsed.arguments if argument.keyword_only]
     positional = len(parsed.arguments) - len(keyword_only)
     operator = getattr(getattr(torch.ops, parsed.namespace), name).default
+    if not parsed.mutated:
+        opaque.register_vmap(vmap.rule(operator))
     if not keyword_only:
         return lambda args, rung: operator(*args, rung=rung)
     return lambda args, rung: operator(

@@ -7,6 +7,7 @@ Under torch.compile, autocast, dispatch modes, tracing and function transforms, 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ from warpwise.cuda.launch.varying import VaryingScalar
 from warpwise.operation import autograd
 from warpwise.operation.choice import GPU_TIME, wanted
 from warpwise.operation.rung import Rung, Unsized, finished
+from warpwise.operation.vmap import is_batched
 
 if TYPE_CHECKING:
     from warpwise.operation.op import Op
@@ -113,6 +115,9 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
             return by_pytorch(args, rung)
         if transformed is None:
             return by_library(args, rung)
+        if rung in (None, GPU_TIME) and any(map(is_batched, tensors(args))):
+            with contextlib.suppress(RuntimeError):  # of vmap, for example if the control flow depends on values
+                return by_pytorch(args, rung)
         try:
             return spec.without_absent(args, transformed(rung, *lowered(args)))
         except RuntimeError as error:
@@ -127,6 +132,8 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
         given = list(tensors(args))
         if in_forward_mode() or any(is_autocast_enabled(kind) for kind in ("cuda", "cpu")) or torch.jit.is_tracing():
             return slow(args, rung)
+        if any(value.is_nested for value in given):  # the library operator has no error for them
+            spec.check(*args)
         if not all(type(value) in PLAIN and value.device.type in ("cpu", "cuda") for value in given):
             return by_library(args, rung)
         differentiating = is_grad_enabled() and any(value.requires_grad for value in given)
