@@ -7,7 +7,7 @@ import functools
 import re
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,40 +15,6 @@ import torch
 from warpwise.device.profiles import parse_target
 
 HOPPER_SMS = 132  # of an H100 SXM and an H200
-_SM_COUNT: ContextVar[int] = ContextVar("SM count to assume", default=0)
-_CAPABILITY: ContextVar[tuple[int, int] | None] = ContextVar("compute capability to assume", default=None)
-
-
-@contextlib.contextmanager
-def assume_sm_count(count: int) -> Iterator[None]:
-    """Within the context, ``sm_count`` returns ``count`` for every tensor, or if it is 0, that of the tensor's GPU."""
-    token = _SM_COUNT.set(count)
-    try:
-        yield
-    finally:
-        _SM_COUNT.reset(token)
-
-
-def assumed_sm_count() -> int:
-    """The count of the innermost ``assume_sm_count``, or 0."""
-    return _SM_COUNT.get()
-
-
-def cdiv(count: int, size: int) -> int:
-    """``count / size``, rounded up."""
-    return -(-count // size)
-
-
-def power_of_two(count: int) -> int:
-    """The smallest power of two that is at least ``count``."""
-    return 1 << max(0, count - 1).bit_length()
-
-
-def sm_count(tensor: torch.Tensor) -> int:
-    """SMs of the tensor's GPU; 1 for a CPU tensor, so that an emulated grid-stride loop iterates more than once."""
-    if assumed := _SM_COUNT.get():
-        return assumed
-    return torch.cuda.get_device_properties(tensor.device).multi_processor_count if tensor.is_cuda else 1
 
 
 @dataclass(frozen=True)
@@ -65,21 +31,51 @@ class Device:
         return re.sub(r"[^a-z0-9]+", "_", self.name.lower()).strip("_") + ".json"
 
 
+_NONE = Device("")
+_ASSUMED: ContextVar[Device] = ContextVar("the GPU to assume", default=_NONE)
+
+
 @contextlib.contextmanager
 def assume_device(device: Device) -> Iterator[None]:
     """Within the context, ``sm_count`` and ``capability`` of every tensor are those of ``device``, where it has any."""
-    token = _CAPABILITY.set(parse_target(device.target) if device.target else None)
+    token = _ASSUMED.set(device)
     try:
-        with assume_sm_count(device.multiprocessors):
-            yield
+        yield
     finally:
-        _CAPABILITY.reset(token)
+        _ASSUMED.reset(token)
+
+
+def assume_sm_count(count: int) -> contextlib.AbstractContextManager[None]:
+    """Within the context, ``sm_count`` returns ``count`` for every tensor, or if it is 0, that of the tensor's GPU."""
+    return assume_device(replace(_ASSUMED.get(), multiprocessors=count))
+
+
+def assumed_sm_count() -> int:
+    """The count of the innermost ``assume_sm_count``, or 0."""
+    return _ASSUMED.get().multiprocessors
+
+
+def cdiv(count: int, size: int) -> int:
+    """``count / size``, rounded up."""
+    return -(-count // size)
+
+
+def power_of_two(count: int) -> int:
+    """The smallest power of two that is at least ``count``."""
+    return 1 << max(0, count - 1).bit_length()
+
+
+def sm_count(tensor: torch.Tensor) -> int:
+    """SMs of the tensor's GPU; 1 for a CPU tensor, so that an emulated grid-stride loop iterates more than once."""
+    if assumed := _ASSUMED.get().multiprocessors:
+        return assumed
+    return torch.cuda.get_device_properties(tensor.device).multi_processor_count if tensor.is_cuda else 1
 
 
 def capability(tensor: torch.Tensor) -> tuple[int, int] | None:
     """The compute capability that ``assume_device`` gives, else of the tensor's GPU; None for CPU and meta tensors."""
-    if assumed := _CAPABILITY.get():
-        return assumed
+    if target := _ASSUMED.get().target:
+        return parse_target(target)
     return torch.cuda.get_device_capability(tensor.device) if tensor.is_cuda else None
 
 
