@@ -56,10 +56,11 @@ class Declaration:
 
     @property
     def name(self) -> str:
-        """A function's own name, with its namespaces."""
+        """A function's own name, with its namespaces, also those of a definition such as `void ns::scale(int n) {}`."""
         if self.parameters is None:
             return ""
-        return "::".join((*self.scope, _function_name(self.tokens, self.parameters[0])))
+        name = _function_name(self.tokens, self.parameters[0])
+        return "::".join((*self.scope, *_qualifiers(self.tokens, self.parameters[0], name), name))
 
 
 def _skip_template(tokens: Sequence[Token], index: int) -> int:
@@ -100,6 +101,18 @@ def _function_name(tokens: Sequence[Token], opening: int) -> str:
     if index > 0 and tokens[index].text == ")":
         index -= 1
     return tokens[index].text if index >= 0 else ""
+
+
+def _qualifiers(tokens: Sequence[Token], opening: int, name: str) -> list[str]:
+    """The namespaces before ``name``, the name of the function whose parameter list opens at ``opening``."""
+    at = next((i for i in range(opening - 1, 0, -1) if tokens[i].text == name), 0)
+    found: list[str] = []
+    while at > 1 and tokens[at - 1].text == "::" and tokens[at - 2].kind == "identifier":
+        at -= 2
+        if tokens[at].text in _TYPES:  # `void ::scale()`
+            break
+        found.insert(0, tokens[at].text)
+    return found
 
 
 def _precedes_a_name(tokens: Sequence[Token], end: int, head: int) -> bool:
@@ -355,9 +368,7 @@ class _Parser:
             if parameters is not None:
                 kind = "function"
                 name = _function_name(tokens, parameters[0])
-                at = next((i for i in range(parameters[0] - 1, 0, -1) if tokens[i].text == name), 0)
-                qualifier = {tokens[at - 2].text} if at > 1 and tokens[at - 1].text == "::" else set()
-                declared = frozenset({name} | qualifier)
+                declared = frozenset({name, *_qualifiers(tokens, parameters[0], name)[-1:]})
             else:
                 kind, declared, parameters = "variable", _variable_names(tokens), None
         marks = tokens[:head] if kind == "function" else tokens
