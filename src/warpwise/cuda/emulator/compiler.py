@@ -23,7 +23,7 @@ from warpwise.cuda.launch.origin import Origin
 from warpwise.cuda.source import flatten
 from warpwise.cuda.source.device_code import identifiers, is_host_header, is_standard, prune
 from warpwise.cuda.source.headers import find, refuse_missing
-from warpwise.cuda.source.includes import is_toolkit_header
+from warpwise.cuda.source.includes import is_toolkit_folder, is_toolkit_header
 from warpwise.cuda.source.kernels import KernelDeclaration, kernel_of, kernels, selector
 from warpwise.cuda.source.lexer import lex
 
@@ -218,7 +218,7 @@ class _Source:
             macros = macros.partition("\n")[0]
         for expression in expressions:
             _check_name(text, self.file, expression)
-        searched = (*self.folders, INCLUDE, *native.header_folders(self.compiler))
+        searched = (*self.without_toolkits(), INCLUDE, *native.header_folders(self.compiler))
         roots = frozenset[str]().union(*map(identifiers, expressions))
         rewritten = _rewritten(text, self.file, roots, searched)
         refuse_missing(rewritten.text, self.file, searched)
@@ -233,10 +233,14 @@ class _Source:
         )
         return unit, bool(rewritten.variables)
 
+    def without_toolkits(self) -> list[Path]:
+        """The folders of headers, without those of a CUDA toolkit: the emulator has its own versions of its headers."""
+        return [folder for folder in self.folders if not is_toolkit_folder(folder)]
+
     def left_out(self) -> list[str]:
         """The included headers of the CUDA toolkit that the emulator has no version of."""
         written = [match[1] for text in (self.text, *self.headers) for match in _INCLUDED.finditer(text)]
-        searched = (*self.folders, INCLUDE)
+        searched = (*self.without_toolkits(), INCLUDE)
         names = [name.strip('<>"') for name in dict.fromkeys(written) if find(name, searched) is None]
         return [name for name in names if is_toolkit_header(name)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from warpwise import cache
@@ -111,6 +111,7 @@ def prune(
         wanted = set(roots)
     wanted |= set(more)
     kept = needed(found, defined, wanted)
+    kept |= needed(found, defined, _unroll_counts(tokens, [found[index] for index in kept]))
     calls = {index for index, d in enumerate(found) if d.tokens[0].text in defined and _expands_to_device(d, defined)}
     kept |= calls
     for index in calls:
@@ -137,6 +138,19 @@ def prune(
 
 # These suppress a warning about the next declaration; NVRTC refuses them where `prune` has removed the declaration.
 _WARNING = re.compile(r"#\s*pragma\s+(?:nv_exec_check_disable|hd_warning_disable)\b")
+
+
+def _unroll_counts(tokens: Sequence[Token], kept: Sequence[Declaration]) -> set[str]:
+    """The names in `#pragma unroll N` and `_Pragma("unroll N")` inside the ``kept`` declarations."""
+    names = set()
+    for token in tokens:
+        match = _UNROLL.match(token.text) if token.kind in ("directive", "string") else None
+        if match and any(declaration.start < token.start < declaration.end for declaration in kept):
+            names |= identifiers(match[1])
+    return names
+
+
+_UNROLL = re.compile(r'(?:#[ \t]*pragma[ \t]+|")unroll\b([^"\n]*)')
 
 
 def _stand_in(include: Token, words: frozenset[str]) -> str:

@@ -14,6 +14,12 @@ from warpwise.cuda.source.device_code import INCLUDE as INCLUDE_LINE
 
 _INCLUDE = re.compile(r'^([ \t]*)#([ \t]*)include[ \t]*(<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
 _MARK = re.compile(r'^#pragma ww_include (<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
+_UNROLL = re.compile(
+    r'^[ \t]*#[ \t]*pragma[ \t]+unroll\b((?:(?!//|/\*)[^\n\\])*[A-Za-z_](?:(?!//|/\*)[^\n\\])*)'
+    r'|\b_Pragma[ \t]*\([ \t]*"unroll\b([^"\n]*[A-Za-z_][^"\n]*)"[ \t]*\)',
+    re.MULTILINE,
+)
+_UNROLLED = re.compile(r"\bww_unroll\b(.*?)\bww_unroll_end\b")
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\r?\n|[^\n])*", re.MULTILINE)
 _REWRITTEN = re.compile(r"\b(?:__shared__|__asm__|asm|__global__|__constant__|__cluster_dims__)\b")
 
@@ -43,12 +49,18 @@ def _walk(text: str, folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
     while pending:
         content, beside = pending.pop()
         for match in INCLUDE_LINE.finditer(content):
-            path = includes.locate(match[1], beside, folders)
+            path = _inserted(match[1], beside, folders)
             if path is not None and path not in seen:
                 seen.add(path)
-                inner = path.read_text(errors="replace")
+                inner = path.read_text("utf-8-sig", "replace")
                 yield path, inner
                 pending.append((inner, path.parent))
+
+
+def _inserted(name: str, beside: Path | None, folders: Sequence[Path]) -> Path | None:
+    """The user's header `<name>` or `"name"`; None for one of the CUDA toolkit, of which a back end has its own."""
+    path = includes.locate(name, beside, folders)
+    return None if path is None or includes.of_toolkit(path, name.strip('<>"')) else path
 
 
 def expand(
@@ -66,18 +78,18 @@ def expand(
 
         def marked(content: str, beside: Path | None) -> str:
             def line(match: re.Match[str]) -> str:
-                path = includes.locate(match[3], beside, folders)
+                path = _inserted(match[3], beside, folders)
                 if path is None:
                     return f"{match[1]}#pragma ww_include {match[3]}"
                 same = path.resolve()
                 if same not in copies:
                     copies[same] = Path(made) / f"{len(copies)}_{path.name}"
                     names[str(copies[same])] = str(path)
-                    inner = marked(path.read_text(errors="replace"), path.parent)
+                    inner = marked(path.read_text("utf-8-sig", "replace"), path.parent)
                     copies[same].write_text(f'#line 1 "{path}"\n{inner}')
                 return f'{match[1]}#include "{copies[same]}"'
 
-            return _INCLUDE.sub(line, content)
+            return _UNROLL.sub(_visible, _INCLUDE.sub(line, content))
 
         body = marked(text, None)
         sources = [text, *(content for _, content in _walk(text, folders))]
@@ -92,9 +104,15 @@ def expand(
     output, _, expanded = result.stdout.rpartition(f'# 1 "{_EXPRESSION}"\n')
     output = re.sub(r'"([^"\n]+)"', lambda match: f'"{names.get(match[1], match[1])}"', output)
     passed_on = [match[0].strip() for match in _PASSED_ON.finditer(output)]
-    output = _MACRO.sub("", output)
+    output = _UNROLLED.sub(lambda match: f'_Pragma("unroll {match[1].strip()}")', _MACRO.sub("", output))
     head = "".join(f"{define}\n" for define in dict.fromkeys(passed_on))
     return head + _MARK.sub(lambda match: f"#include {match[1]}", _own_lines(output, file)), expanded.strip()
+
+
+def _visible(match: re.Match[str]) -> str:
+    """`#pragma unroll N` as code: a preprocessor replaces no macros in pragmas, whose definitions are then removed."""
+    count = match[1] or match[2]
+    return f"ww_unroll {count.strip()} ww_unroll_end{' ' if match[1] else ''}"
 
 
 _EXPRESSION = "<warpwise expression>"

@@ -17,6 +17,9 @@ from warpwise.cuda.source.project import header_folders, nearest_file
 DEVICE_HEADERS = Path(__file__).parents[1] / "include"
 """The folder of this package's device headers, ``<warpwise/...>``; every kernel may include them."""
 
+EMULATOR_HEADERS = Path(__file__).parents[1] / "emulator" / "include"
+"""The emulator's versions of the CUDA toolkit's headers."""
+
 NVRTC_HEADERS = DEVICE_HEADERS / "nvrtc"
 """C and C++ standard headers as far as kernels use them. nvcc takes them from the host compiler; NVRTC has none."""
 
@@ -41,7 +44,7 @@ def _collect(text: str, beside: Path | None, folders: Sequence[Path], found: dic
     for quoted, angled in _INCLUDE.findall(text):
         path = locate(f'"{quoted}"' if quoted else f"<{angled}>", beside, folders)
         if path is not None and path not in found:
-            found[path] = path.read_text(errors="replace")
+            found[path] = path.read_text("utf-8-sig", "replace")
             _collect(found[path], path.parent, folders, found)
 
 
@@ -55,6 +58,21 @@ def locate(name: str, beside: Path | None, folders: Iterable[Path]) -> Path | No
     standard = name.startswith("<") and (NVRTC_HEADERS / plain).is_file()
     path = _first(plain, folders if beside is None or standard else (beside, *folders))
     return path.resolve() if path is not None and ".." in path.parts else path
+
+
+def of_toolkit(path: Path, name: str) -> bool:
+    """True if ``path``, the file of the header ``name``, is one of the CUDA toolkit's, in a folder of a toolkit."""
+    parts = Path(name).parts
+    if ".." in parts or len(parts) > len(path.parents):
+        return False
+    folder = path.parents[len(parts) - 1]
+    known = (EMULATOR_HEADERS, *toolkit())
+    return is_toolkit_folder(folder) and (is_toolkit_header(name) or _first(name, known) is not None)
+
+
+def is_toolkit_folder(folder: Path) -> bool:
+    """True for a folder with the headers of a CUDA toolkit, such as /usr/local/cuda/include."""
+    return folder != EMULATOR_HEADERS and (folder / "crt" / "host_defines.h").is_file()
 
 
 def project_folders(source: Path, text: str, folders: Sequence[Path] = ()) -> list[Path]:
@@ -77,7 +95,7 @@ def project_folders(source: Path, text: str, folders: Sequence[Path] = ()) -> li
                 if path is not None:
                     found.append(path.parents[len(Path(name).parts) - 1])
             if path is not None and name not in seen and DEVICE_HEADERS not in path.parents:
-                pending.append((path.read_text(errors="replace"), path.parent))
+                pending.append((path.read_text("utf-8-sig", "replace"), path.parent))
             seen.add(name)
     return found
 
@@ -100,9 +118,9 @@ def source_digest(source: Path) -> str:
     """
     if not source.is_file():
         return ""
-    text = source.read_text(errors="replace")
+    text = source.read_text("utf-8-sig", "replace")
     if source.suffix == ".py":
-        return digest(text, {path: path.read_text(errors="replace") for path in _imported(text, source)})
+        return digest(text, {path: path.read_text("utf-8-sig", "replace") for path in _imported(text, source)})
     folders = (source.resolve().parent, DEVICE_HEADERS)
     return digest(text, included(text, (*folders, *project_folders(source, text, folders))))
 
