@@ -29,7 +29,7 @@ def refuse_absent(message: str, file: str, text: str, expression: str, left_out:
     source = text.splitlines()
     unexpected = rf"^{re.escape(file)}:(\d+):.* error: expected (?:primary-)?expression"
     for line in re.findall(unexpected, message, re.MULTILINE):
-        if int(line) <= len(source) and "<<<" in source[int(line) - 1]:
+        if int(line) <= len(source) and re.search(r"<<\s*<", source[int(line) - 1]):
             raise UnsupportedFeature(
                 f"{file}:{line}: kernel {expression} launches a kernel (dynamic parallelism), which Warpwise does not "
                 "support: launch it from the host"

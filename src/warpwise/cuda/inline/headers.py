@@ -10,8 +10,7 @@ from pathlib import Path
 from warpwise.cuda.inline import source
 
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
-_CUDA = re.compile(r"__global__|__device__|__noinline__|__constant__|__managed__|<<<")
-_SPACED_LAUNCH = re.compile(r"<<[ \t]+<(?=[^;\n]*>>[ \t]*>)([^;\n]*?)>>[ \t]*>")  # kernel << <grid, block>> > (x)
+_CUDA = re.compile(r"__global__|__device__|__noinline__|__constant__|__managed__|<<\s*<")
 
 Other = Callable[[str, str, int, str], str | None]
 
@@ -46,7 +45,7 @@ class HeaderCopies:
         """The host code of ``text``, which includes the copies. ``table`` is that of ``source.host_code``."""
         where = (*beside, *self.folders)
         if _CUDA.search(text):
-            text = source.host_code(_SPACED_LAUNCH.sub(r"<<<\1>>>", text), file, table, functors=self.functors)
+            text = source.host_code(text, file, table, functors=self.functors)
 
         def line(match: re.Match[str]) -> str:
             name = match[2].strip('<>"')

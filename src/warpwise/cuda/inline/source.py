@@ -288,25 +288,28 @@ def _opening(tokens: Sequence[Token], index: int) -> int:
 
 # ---- launches
 
+_LAUNCH = re.compile(r"<<\s*<")
+
 
 def _launches(text: str, tokens: Sequence[Token], lines: Lines) -> Iterable[Edit]:
     code = [token for token in tokens if token.kind not in ("comment", "directive")]
     yield from _launch_edits(text, code, lines)
     for token in tokens:
-        if token.kind == "directive" and "<<<" in token.text:
+        if token.kind == "directive" and _LAUNCH.search(token.text):
             yield from _launch_edits(text, moved(lex(token.text, directives=False), token.start), lines)
 
 
 def _launch_edits(text: str, tokens: Sequence[Token], lines: Lines) -> Iterable[Edit]:
     for index, token in enumerate(tokens):
-        if token.text != "<<<":
+        last = _last_opening_chevron(tokens, index)
+        if last is None:
             continue
-        end = _closing_chevrons(tokens, index)
+        end = _closing_chevrons(tokens, last)
         start = _callee_start(tokens, index)
         if end is None or start is None:
             file, line = lines.at(token.start)
             raise CompileError(f"{file}:{line}: cannot parse this launch; expected kernel<<<grid, block>>>(arguments)")
-        configuration = text[token.end : tokens[end].start]
+        configuration = text[tokens[last].end : tokens[end].start]
         first = tokens[start].start
         callee = text[first : token.start].rstrip()
         if callee.endswith("\\"):  # in a macro, before the end of a line
@@ -315,8 +318,16 @@ def _launch_edits(text: str, tokens: Sequence[Token], lines: Lines) -> Iterable[
         yield Edit(first, tokens[end + 2].end, f"{_CONFIGURE}(__LINE__, {configuration}), {callee}")
 
 
+def _last_opening_chevron(tokens: Sequence[Token], index: int) -> int | None:
+    """The index of the last token of the ``<<<`` that begins at ``index``; nvcc also takes ``<< <`` and ``>> >``."""
+    if tokens[index].text == "<<<":
+        return index
+    spaced = [token.text for token in tokens[index : index + 3]] == ["<", "<", "<"]
+    return index + 2 if spaced and tokens[index].end == tokens[index + 1].start else None
+
+
 def _closing_chevrons(tokens: Sequence[Token], index: int) -> int | None:
-    """The index of the first ``>`` of the ``>>>`` that matches the ``<<<`` at ``index``."""
+    """The index of the first ``>`` of the ``>>>`` that matches the ``<<<`` whose last token is at ``index``."""
     position = index + 1
     while position + 2 < len(tokens):
         text = tokens[position].text
@@ -325,11 +336,7 @@ def _closing_chevrons(tokens: Sequence[Token], index: int) -> int | None:
         elif text == "<" and tokens[position - 1].kind == "identifier":
             position = closing_angle(tokens, position) or position
         elif text == ">" and tokens[position + 1].text == ">" and tokens[position + 2].text == ">":
-            adjacent = (
-                tokens[position].end == tokens[position + 1].start
-                and tokens[position + 1].end == tokens[position + 2].start
-            )
-            return position if adjacent else None
+            return position if tokens[position].end == tokens[position + 1].start else None
         elif text in (";", ")", "}"):
             return None
         position += 1
