@@ -24,6 +24,9 @@ from warpwise.cuda.inline.device_names import on_cpu
             "(*p)<<<1, 2>>>(); t[i]<<<3, 4>>>();",
             "::warpwise_host::configure(__LINE__, 1, 2), (*p)(); ::warpwise_host::configure(__LINE__, 3, 4), t[i]();",
         ),
+        ("k << <1, f(2) >> > (x);", "::warpwise_host::configure(__LINE__, 1, f(2) ), k (x);"),
+        ("k<<<1, 2 >> > (x);", "::warpwise_host::configure(__LINE__, 1, 2 ), k (x);"),
+        ("k<int> << <1, 2>>>(1 << 3 < 9);", "::warpwise_host::configure(__LINE__, 1, 2), k<int>(1 << 3 < 9);"),
     ],
 )
 def test_launches_become_calls(launch, expected):

@@ -96,6 +96,18 @@ def test_kernels_with_their_parameters_bounds_and_lines() -> None:
     assert found["plain"].launch_bounds is None
 
 
+def test_a_kernel_defined_with_a_qualified_name_has_its_namespaces() -> None:
+    found = kernels("""
+        namespace sort { __global__ void scan(int* x); namespace pairs { template <int n> __global__ void move(); } }
+        __global__ void sort::scan(int* sums) {}
+        namespace sort { template <int n> __global__ void pairs::move() {} }
+        __global__ void ::plain(int n) {}
+        template <> __global__ void sort::pairs::move<3>() {}
+    """)
+    assert list(found) == ["sort::scan", "sort::pairs::move", "plain"]
+    assert found["sort::scan"].parameters == (("int*", "sums"),)
+
+
 @pytest.mark.parametrize(
     "expression, name",
     [
