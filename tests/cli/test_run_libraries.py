@@ -328,7 +328,7 @@ def test_thrust_and_cub(run):
 @FULL
 def test_headers_of_nvidias_samples_that_a_program_expects(run):
     done = run(
-        "#include <cstdio>\n#include <helper_cuda.h>\n#include <helper_functions.h>\n"
+        "#include <cstdio>\n#include <helper_cuda.h>\n#include <helper_functions.h>\n#include <helper_math.h>\n"
         "__global__ void k(float* x) { x[threadIdx.x] = threadIdx.x; }\n"
         "int main(int argc, char** argv) {\n  findCudaDevice(argc, (const char**)argv);\n"
         "  StopWatchInterface* timer;\n  sdkCreateTimer(&timer);\n  sdkStartTimer(&timer);\n"
@@ -336,9 +336,10 @@ def test_headers_of_nvidias_samples_that_a_program_expects(run):
         '  k<<<1, 4>>>(x);\n  getLastCudaError("k");\n'
         "  checkCudaErrors(cudaMemcpy(h, x, sizeof h, cudaMemcpyDeviceToHost));\n"
         '  printf("%d %d", sdkCompareL2fe(r, h, 4, 1e-6f), sdkGetTimerValue(&timer) > 0);\n'
+        '  printf(" %g %s", dot(make_float3(1, 2, 3), 2 * make_float3(1)), cudaGetErrorName(cudaErrorTextureNotBound));\n'
         "  checkCudaErrors(cudaMemcpy(h, x, 32, cudaMemcpyDeviceToHost));\n}\n"
     )
-    assert done.returncode == 1 and done.stdout.endswith("\n\n1 1")
+    assert done.returncode == 1 and done.stdout.endswith("\n\n1 1 12 cudaErrorTextureNotBound")
     assert "OutOfBounds: cudaMemcpy" in done.stderr and "code=1(cudaErrorInvalidValue)" in done.stderr
 
 

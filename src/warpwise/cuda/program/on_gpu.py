@@ -34,7 +34,7 @@ def executable(files: Sequence[Path], options: Options, capability: tuple[int, i
         return output
     output.parent.mkdir(parents=True, exist_ok=True)
     command = [str(compiler), "-O2", "-lineinfo", "-std=c++17", f"-arch=sm_{capability[0]}{capability[1]}"]
-    command += [f"-I{folder}" for folder in (*folders, *includes.toolkit())]
+    command += [f"-I{folder}" for folder in (*folders, includes.DEVICE_HEADERS, *includes.toolkit())]
     command += [f"-D{define}" for define in options.define] + [f"-L{folder}" for folder in libraries]
     command += [*options.flags, *map(str, files), "-o", str(output)]
     result = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})

@@ -88,12 +88,14 @@ def project_folders(source: Path, text: str, folders: Sequence[Path] = ()) -> li
         for quoted, angled in _INCLUDE.findall(content):
             name = quoted or angled
             path = _first(name, (beside, *folders, *found))
-            if path is None and name not in seen and (quoted or ("." in name and not is_toolkit_header(name))):
+            absent = path is None or path.parent == DEVICE_HEADERS  # a project's helper_math.h precedes this package's
+            if absent and name not in seen and (quoted or ("." in name and not is_toolkit_header(name))):
                 if candidates is None:
                     candidates = list(header_folders(source.resolve().parent))
-                path = _first(name, candidates) or (nearest_file(name, source.resolve().parent) if quoted else None)
-                if path is not None:
-                    found.append(path.parents[len(Path(name).parts) - 1])
+                own = _first(name, candidates) or (nearest_file(name, source.resolve().parent) if quoted else None)
+                if own is not None:
+                    found.append(own.parents[len(Path(name).parts) - 1])
+                path = own or path
             if path is not None and name not in seen and DEVICE_HEADERS not in path.parents:
                 pending.append((path.read_text("utf-8-sig", "replace"), path.parent))
             seen.add(name)

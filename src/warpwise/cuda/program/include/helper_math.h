@@ -1,0 +1,2 @@
+#pragma once
+#include "../../include/helper_math.h"
