@@ -359,3 +359,17 @@ int main() {
 def test_what_a_program_lacks_is_named(tmp_path, text, part):
     done = run(tmp_path, text)
     assert done.returncode == 2 and part in done.stderr, done.stderr
+
+
+def test_error_codes_that_copies_of_nvidias_headers_name(tmp_path):
+    text = """
+        #include <cstdio>
+        #include <cuda.h>
+        int main() {
+          const char* name;
+          cuGetErrorName(CUDA_ERROR_PROFILER_DISABLED, &name);
+          printf("%s %s %d\\n", name, cudaGetErrorName(cudaErrorPriorLaunchFailure), cudaErrorApiFailureBase);
+        }
+    """
+    done = run(tmp_path, text)
+    assert done.stdout == "CUDA_ERROR_PROFILER_DISABLED cudaErrorPriorLaunchFailure 10000\n"

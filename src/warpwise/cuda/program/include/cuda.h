@@ -1,6 +1,7 @@
 // The part of the CUDA driver API that programs with the runtime API use: tensor maps and entry points. tensor_maps.cpp
 // implements them.
 #pragma once
+#include "driver_error_codes.h"
 #include <cuda_runtime.h>
 #include <driver_entry_points.h>
 #include <include/ww/tensor_map_object.h>
@@ -13,17 +14,9 @@ typedef struct CUctx_st* CUcontext;
 typedef cudaStream_t CUstream;
 
 typedef enum cudaError_enum {
-  CUDA_SUCCESS = 0,
-  CUDA_ERROR_INVALID_VALUE = 1,
-  CUDA_ERROR_OUT_OF_MEMORY = 2,
-  CUDA_ERROR_NOT_INITIALIZED = 3,
-  CUDA_ERROR_DEINITIALIZED = 4,
-  CUDA_ERROR_NO_DEVICE = 100,
-  CUDA_ERROR_INVALID_DEVICE = 101,
-  CUDA_ERROR_INVALID_CONTEXT = 201,
-  CUDA_ERROR_NOT_FOUND = 500,
-  CUDA_ERROR_NOT_SUPPORTED = 801,
-  CUDA_ERROR_UNKNOWN = 999
+#define WW_ERROR(name, value) name = value,
+  WW_DRIVER_ERRORS
+#undef WW_ERROR
 } CUresult;
 
 typedef enum CUtensorMapDataType_enum {

@@ -179,17 +179,15 @@ CUresult cuGetErrorString(CUresult error, const char** text) {
   return CUDA_SUCCESS;
 }
 CUresult cuGetErrorName(CUresult error, const char** name) {
-  static const struct {
-    CUresult error;
-    const char* name;
-  } known[] = {{CUDA_SUCCESS, "CUDA_SUCCESS"},
-               {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
-               {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"},
-               {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND"},
-               {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED"}};
+  switch (error) {
+#define WW_ERROR(code, value) \
+  case code:                  \
+    *name = #code;            \
+    return CUDA_SUCCESS;
+    WW_DRIVER_ERRORS
+#undef WW_ERROR
+  }
   *name = "CUDA_ERROR_UNKNOWN";
-  for (const auto& each : known)
-    if (each.error == error) *name = each.name;
   return CUDA_SUCCESS;
 }
 
