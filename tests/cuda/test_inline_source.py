@@ -72,3 +72,8 @@ def test_device_names_are_replaced_by_the_cpus(written, meant):
 def test_instance_names(monkeypatch, shown, name):
     monkeypatch.setattr(device.native, "type_name", lambda mangled: shown)
     assert device.instance_name.__wrapped__(b"") == name
+
+
+def test_the_overload_of_a_launch_with_two_parameters_of_one_type():
+    mangled = b"N13warpwise_host8instanceIXadL_Z5mergePKiS2_PiiEEEE"  # S2_ is const int*, numbered in the whole name
+    assert device.overload_name(mangled) == "static_cast<void (*)(int const*, int const*, int*, int)>(merge)"

@@ -19,7 +19,6 @@ from warpwise.cuda.launch import origin
 from warpwise.cuda.launch.arguments import Buffer, Scalar
 from warpwise.cuda.launch.kernel import build_together
 from warpwise.cuda.launch.module import Module
-from warpwise.cuda.source.signature import demangle
 from warpwise.device.profiles import Profile
 
 if TYPE_CHECKING:
@@ -163,16 +162,20 @@ def _split_define(define: str) -> tuple[str, str]:
     return name, value or "1"
 
 
-_INSTANCE, _UNNAMED = b"N13warpwise_host8instanceIXadL", "(anonymous namespace)::"
+def _signature(mangled: bytes) -> str:
+    """The kernel with its parameters, if the type ``mangled`` has them: "kernel(int*, int)".
+
+    The whole type is demangled: the kernel's own part may refer to types before it (``S2_``).
+    """
+    text = native.type_name(mangled).removeprefix("warpwise_host::instance<").removesuffix(">").strip().lstrip("&")
+    text = text.replace("(anonymous namespace)::", "")
+    return text[1:-1] if text.startswith("(") else text
 
 
 @functools.lru_cache(maxsize=1024)
 def instance_name(mangled: bytes) -> str:
     """The kernel's name, "kernel<float, 4>", from ``typeid(warpwise_host::instance<&kernel<float, 4>>).name()``."""
-    text = native.type_name(mangled).removeprefix("warpwise_host::instance<").removesuffix(">").strip().lstrip("&")
-    text = text.replace(_UNNAMED, "")
-    if text.startswith("("):
-        text = text[1:-1]
+    text = _signature(mangled)
     depth = 0
     for position, letter in enumerate(text):
         depth += (letter in "<(") - (letter in ">)")
@@ -195,12 +198,11 @@ def build_instance(module: Module, mangled: bytes, checked: bool = True) -> Buil
     except CompileError:
         if "<" not in name:
             with contextlib.suppress(CompileError, ValueError):
-                return module[_overload_name(mangled)].build(checked=checked)
+                return module[overload_name(mangled)].build(checked=checked)
         raise
 
 
-def _overload_name(mangled: bytes) -> str:
+def overload_name(mangled: bytes) -> str:
     """``static_cast<void (*)(int*, int)>(kernel)``, which selects an overload. ``mangled`` does not name a template."""
-    symbol = mangled.removeprefix(_INSTANCE).removesuffix(b"EEEE").decode()
-    name, _, parameters = demangle(symbol).replace(_UNNAMED, "").partition("(")
+    name, _, parameters = _signature(mangled).partition("(")
     return f"static_cast<void (*)({parameters}>({name})"
