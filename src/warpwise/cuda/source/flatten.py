@@ -15,7 +15,7 @@ from warpwise.cuda.source.device_code import INCLUDE as INCLUDE_LINE
 _INCLUDE = re.compile(r'^([ \t]*)#([ \t]*)include[ \t]*(<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
 _MARK = re.compile(r'^#pragma ww_include (<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
 _UNROLL = re.compile(
-    r'^[ \t]*#[ \t]*pragma[ \t]+unroll\b((?:(?!//|/\*)[^\n\\])*[A-Za-z_](?:(?!//|/\*)[^\n\\])*)'
+    r"^[ \t]*#[ \t]*pragma[ \t]+unroll\b((?:(?!//|/\*)[^\n\\])*[A-Za-z_](?:(?!//|/\*)[^\n\\])*)"
     r'|\b_Pragma[ \t]*\([ \t]*"unroll\b([^"\n]*[A-Za-z_][^"\n]*)"[ \t]*\)',
     re.MULTILINE,
 )
