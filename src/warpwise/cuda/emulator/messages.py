@@ -15,6 +15,7 @@ from warpwise.cuda.source.kernels import OVERLOAD, KernelDeclaration, kernel_of,
 from warpwise.cuda.source.lexer import lex, split
 
 _FULL_DISK = re.compile(r"No space left on device|File size limit exceeded|Disk quota exceeded")
+_REQUIRED = re.compile(r"(.+?):(\d+):\d+:\s+required from ")  # of g++; clang's notes name the user's line
 _UNDEFINED = re.compile(r"undefined reference to [`']([^']+)'")  # of ld.bfd and of gold
 _UNCLOSED = re.compile(r"to match this ['‘]\{['’]")
 _UNDECLARED = r"(?:has not been declared|is not a member of ['‘]cuda['’]|does not name|is not a namespace-name)"
@@ -116,11 +117,18 @@ def readable(message: str, file: str, text: str, expression: str) -> str:
     lines: list[str] = []
     ours: list[str] = []  # errors in the header that follows the source, after a missing brace
     advice = removed_advice(message) or _header_advice(message, text)
+    user: tuple[str, int] | None = None  # where the user's code instantiates a template of the emulator
     for line in message.splitlines():
+        if "In instantiation of" in line:
+            user = None
+        elif (required := _REQUIRED.match(line)) and user is None and INCLUDE not in Path(required[1]).parents:
+            user = required[1], int(required[2])
         match = re.match(r"(.+?):(\d+):(?:(\d+):)? (?:fatal )?(error|note): (.*)", line)
         if match is None or _UNDEFINED.search(line):
             continue
         where, number, kind = match[1], int(match[2]), match[4]
+        if kind == "error" and user is not None and INCLUDE in Path(where).parents:
+            where, number = user
         if (kind == "note" and where != file) or "<expression error>" in match[5]:  # follows from an earlier error
             continue
         if kind == "error" and Path(where) == INCLUDE / "ww" / "entry.h":

@@ -248,12 +248,13 @@ void report_deadlock(Block& block) {
       if (!alike++) first = j;
     }
     if (first != i || ++named > 4) continue;
-    char text[160], mask[32] = "";
+    char text[160], mask[32] = "", line[24] = "";
     if (block.state[i] == ThreadState::kAtWarpOperation) snprintf(mask, sizeof mask, " with mask 0x%08x", thread.mask);
+    if (const int number = ww_line_of(thread.line)) snprintf(line, sizeof line, ", line %d", number);  // 0: in a header
     const ww_dim3 index = runtime.thread_index[i];
-    snprintf(text, sizeof text, "%sthread (%u, %u, %u)%s %s at %s%s, line %d", named > 1 ? "; " : "", index.x, index.y,
+    snprintf(text, sizeof text, "%sthread (%u, %u, %u)%s %s at %s%s%s", named > 1 ? "; " : "", index.x, index.y,
              index.z, alike > 1 ? (" and " + std::to_string(alike - 1) + " more").c_str() : "",
-             alike > 1 ? "wait" : "waits", thread.what, mask, ww_line_of(thread.line));
+             alike > 1 ? "wait" : "waits", thread.what, mask, line);
     message += text;
     if (named > 2) continue;
     describe_wait(named == 1 ? report.access : report.other, thread);
