@@ -74,6 +74,15 @@ def test_instance_names(monkeypatch, shown, name):
     assert device.instance_name.__wrapped__(b"") == name
 
 
-def test_the_overload_of_a_launch_with_two_parameters_of_one_type():
-    mangled = b"N13warpwise_host8instanceIXadL_Z5mergePKiS2_PiiEEEE"  # S2_ is const int*, numbered in the whole name
-    assert device.overload_name(mangled) == "static_cast<void (*)(int const*, int const*, int*, int)>(merge)"
+@pytest.mark.parametrize(
+    "symbol, name",
+    [
+        (b"_Z5mergePKiS2_Pii", "static_cast<void (*)(int const*, int const*, int*, int)>(merge)"),
+        (b"_ZN1n5mergeEPKiS3_Pi", "static_cast<void (*)(int const*, int const*, int*)>(n::merge)"),
+        (b"_ZN1nL5scaleEPiii", "static_cast<void (*)(int*, int, int)>(n::scale)"),
+        (b"_Z5S2_S0R1AIA10_fLi2EES3_", "static_cast<void (*)(A<float [10], 2>&, A<float [10], 2>)>(S2_S0)"),
+    ],
+)
+def test_the_overload_of_a_launch(symbol, name):
+    """Repeated types (S2_) are numbered in the whole name of the instance, in which two names precede."""
+    assert device.overload_name(b"N13warpwise_host8instanceIXadL" + symbol + b"EEEE") == name

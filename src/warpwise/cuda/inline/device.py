@@ -19,6 +19,7 @@ from warpwise.cuda.launch import origin
 from warpwise.cuda.launch.arguments import Buffer, Scalar
 from warpwise.cuda.launch.kernel import build_together
 from warpwise.cuda.launch.module import Module
+from warpwise.cuda.source.signature import demangle
 from warpwise.device.profiles import Profile
 
 if TYPE_CHECKING:
@@ -162,20 +163,16 @@ def _split_define(define: str) -> tuple[str, str]:
     return name, value or "1"
 
 
-def _signature(mangled: bytes) -> str:
-    """The kernel with its parameters, if the type ``mangled`` has them: "kernel(int*, int)".
-
-    The whole type is demangled: the kernel's own part may refer to types before it (``S2_``).
-    """
-    text = native.type_name(mangled).removeprefix("warpwise_host::instance<").removesuffix(">").strip().lstrip("&")
-    text = text.replace("(anonymous namespace)::", "")
-    return text[1:-1] if text.startswith("(") else text
+_INSTANCE, _UNNAMED = b"N13warpwise_host8instanceIXadL", "(anonymous namespace)::"
 
 
 @functools.lru_cache(maxsize=1024)
 def instance_name(mangled: bytes) -> str:
     """The kernel's name, "kernel<float, 4>", from ``typeid(warpwise_host::instance<&kernel<float, 4>>).name()``."""
-    text = _signature(mangled)
+    text = native.type_name(mangled).removeprefix("warpwise_host::instance<").removesuffix(">").strip().lstrip("&")
+    text = text.replace(_UNNAMED, "")
+    if text.startswith("("):
+        text = text[1:-1]
     depth = 0
     for position, letter in enumerate(text):
         depth += (letter in "<(") - (letter in ">)")
@@ -204,5 +201,32 @@ def build_instance(module: Module, mangled: bytes, checked: bool = True) -> Buil
 
 def overload_name(mangled: bytes) -> str:
     """``static_cast<void (*)(int*, int)>(kernel)``, which selects an overload. ``mangled`` does not name a template."""
-    name, _, parameters = _signature(mangled).partition("(")
+    symbol = _renumbered(mangled.removeprefix(_INSTANCE).removesuffix(b"EEEE").decode())
+    name, _, parameters = demangle(symbol).replace(_UNNAMED, "").partition("(")
     return f"static_cast<void (*)({parameters}>({name})"
+
+
+def _renumbered(symbol: str) -> str:
+    """``symbol``, a part of the name of an instance, with its own numbers of repeated types (``S2_``).
+
+    In the whole name, the numbers 0 and 1 (``S_``, ``S0_``) are those of ``warpwise_host`` and its ``instance``.
+    """
+    renumbered, position = "", 0
+    while match := _PART.match(symbol, position):
+        part, position = match[0], match.end()
+        if match["length"]:  # of an identifier
+            part += symbol[position : position + int(part)]
+            position += int(match[0])
+        elif match["number"]:
+            number = int(match["number"], 36) - 2
+            part = "S_" if number < 0 else f"S{_base_36(number)}_"
+        renumbered += part
+    return renumbered
+
+
+def _base_36(number: int) -> str:
+    digit = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[number % 36]
+    return _base_36(number // 36) + digit if number >= 36 else digit
+
+
+_PART = re.compile(r"L[a-z]n?\d+E|A\d+_|S(?P<number>[0-9A-Z]+)_|(?P<length>\d+)|.", re.DOTALL)
