@@ -30,7 +30,7 @@ from benchmarks.unseen_cases import GEMMS
 from benchmarks.unseen_shapes import GOALS, summary
 
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = ("docs/training.md", "docs/gemm.md", "src/warpwise/apps/clustering/README.md")
+PAGES = ("docs/training.md", "docs/gemm.md", "docs/choices.md", "src/warpwise/apps/clustering/README.md")
 TABLE = re.compile(r"<!-- recorded: (?P<file>\S+) (?P<what>\w+) -->\n\n(?P<table>(?:\|.*\n)+)")
 
 
@@ -147,6 +147,35 @@ def products(records: dict[str, Any]) -> str:
     return rows(("operation", "seed", "shapes", "geometric mean", "0.98 or more", "below 0.95"), lines())
 
 
+def large(record: Any) -> str:
+    """Large products in GPU time, each with an empty L2, interleaved with PyTorch's, from benchmarks/matmul.py."""
+
+    def lines() -> Iterator[Sequence[str]]:
+        for name, point in record["points"].items():
+            dtype, size = name.split(" cube_")
+            speed, low, high = point["ratio"]
+            rate = f"{point['ours']['tflops']:.1f}"
+            yield dtype, f"{size}³", f"`{point['chosen']}`", rate, f"{speed:.3f} ({low:.3f} to {high:.3f})"
+
+    return rows(("dtype", "sizes", "kernel", "TFLOPS", "PyTorch's time divided by ours"), lines())
+
+
+def others(record: Any) -> str:
+    """The speed of operations that are not products at drawn shapes, in GPU time, from benchmarks/unseen_shapes.py."""
+
+    def lines() -> Iterator[Sequence[str]]:
+        for name, points in record["points"].items():
+            cells = []
+            for key in ("gpu_ratio", "gpu_compiled_ratio"):
+                ratios = sorted(point[key][0] for point in points if key in point)
+                below = [f"{ratio:.2f}" for ratio in ratios if ratio < GOALS["worst"]]
+                cells += [f"{math.exp(statistics.fmean(map(math.log, ratios))):.2f}", ", ".join(below) or "none"]
+            yield f"`{name}`", str(len(points)), *cells
+
+    rivals = (f"{what} {who}" for who in ("PyTorch", "torch.compile") for what in ("mean, beside", "below 0.95 of"))
+    return rows(("operation", "shapes", *rivals), lines())
+
+
 def blocks(record: Any) -> str:
     """Times of blocks beside PyTorch in float16 and cuDNN's graph patterns, from benchmarks/cudnn_patterns.py.
 
@@ -201,6 +230,8 @@ MADE: dict[str, Callable[[Any], str]] = {
     "fits": fits,
     "gpus": gpus,
     "products": products,
+    "large": large,
+    "others": others,
 }
 
 
