@@ -116,7 +116,7 @@ ONE_IN: dict[str, dict[str, int]] = {
     "ops/test_reduce_sum.py": {"test_half_precision_is_accumulated_in_float32": 2, "test_infinity_and_nan_stay": 2},
     "ops/test_skinny.py": {"test_splits_and_pairs_on_a_cpu": 2},
     "ops/test_softmax.py": {"test_large_values_do_not_overflow": 3},
-    "ops/test_unseen_choices.py": {"test_strips_and_fitted_blocks_of_every_width": 3},
+    "ops/test_unseen_transposes.py": {"test_strips_and_fitted_blocks_of_every_width": 3},
 }
 
 ELSEWHERE: dict[str, dict[str, str]] = {
