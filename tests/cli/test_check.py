@@ -213,7 +213,7 @@ def test_findings_of_a_forgotten_option_name_it(tmp_path: Path, options: tuple[s
 
 
 def test_a_cuda_file_without_options_lists_its_kernels(source: Path) -> None:
-    assert "it declares scale(const float* x, float alpha, float* y, int n); fill(int* y)" in said(check(source))
+    assert "the file declares scale(const float* x, float alpha, float* y, int n); fill(int* y)" in said(check(source))
 
 
 def test_the_values_of_arguments_are_documented() -> None:

@@ -51,9 +51,9 @@ def test_a_cuda_kernel_of_a_python_file(tmp_path: Path) -> None:
 def test_a_whole_program_is_for_run(tmp_path: Path) -> None:
     path = tmp_path / "program.cu"
     path.write_text("// The main (only) loop.\n__global__ void fill(int *x) { *x = 1; }\n")
-    assert "it declares fill(int* x)" in said(check(path)) and "warpwise run" not in said(check(path))
+    assert "the file declares fill(int* x)" in said(check(path)) and "warpwise run" not in said(check(path))
     path.write_text(path.read_text() + "int\nmain(int argc, char **argv) { return 0; }\n")
-    assert "it defines main: `warpwise run program.cu` runs the whole program" in said(check(path))
+    assert "the file defines main: `warpwise run program.cu` runs the whole program" in said(check(path))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_version() -> None:
 
 
 def test_a_command_that_does_not_exist_is_refused() -> None:
-    assert "No such command 'clim'" in said(run("clim", "softmax"))
+    assert "No such command 'clim'. Did you mean 'climb'?" in said(run("clim", "softmax"))
 
 
 def test_a_ladder_is_climbed_and_kept(tmp_path: Path) -> None:

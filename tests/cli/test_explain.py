@@ -121,7 +121,7 @@ def test_sampled_and_trusted(source: Path) -> None:
     "arguments, message",
     [
         (["scale.cu"], "a launch needs --kernel, --grid, --block; missing: --kernel, --grid, --block"),
-        (["scale.cu", "--grid", "1", "--block", "32"], "missing: --kernel; it declares scale"),
+        (["scale.cu", "--grid", "1", "--block", "32"], "missing: --kernel; the file declares scale"),
         (["nowhere.cu", *LAUNCH], "no file 'nowhere.cu'"),
         (["softmax"], "expected softmax:RUNG; there are k01_thread_per_row"),
         (["softmax:k03", "--kernel", "x", "--grid", "3"], "softmax:k03 is an OP:RUNG: --kernel, --grid are for a FILE"),

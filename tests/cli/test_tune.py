@@ -116,11 +116,11 @@ def test_ctrl_c_says_what_is_kept(file, monkeypatch):
     "arguments, words",
     [
         (["sqare"], "no operation 'sqare'"),
-        (["square", "--device", "cpu"], "square: has no tables to be tuned"),
+        (["square", "--device", "cpu"], "square: cannot be tuned, because its Op has no tables"),
         (["square", "--device", "cpu"], "`warpwise ops` marks tunable operations"),
         pytest.param(
             ["matmul"],
-            "matmul: there is no GPU here, and on a CPU no table is used",
+            "matmul: there is no GPU here, and PyTorch computes all calls on a CPU",
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
         ),
         (["matmul", "--device", "cpu", "--rung", "k20"], "no rung can be timed on cpu: kernels are emulated there"),

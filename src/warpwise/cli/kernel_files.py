@@ -143,6 +143,6 @@ def _declared(file: Path) -> str:
     """The kernels that a CUDA file declares, and whether it is a whole program, for a message."""
     declared = cuda.load(file).declarations.values()
     kernels = [f"{one.name}({', '.join(f'{kind} {name}' for kind, name in one.parameters)})" for one in declared]
-    listed = f"; it declares {'; '.join(kernels)}" if kernels else ""
-    program = f"; it defines main: `warpwise run {file.name}` runs the whole program" if has_main(file) else ""
+    listed = f"; the file declares {'; '.join(kernels)}" if kernels else ""
+    program = f"; the file defines main: `warpwise run {file.name}` runs the whole program" if has_main(file) else ""
     return listed + program

@@ -77,8 +77,8 @@ def in_order(kernel: cuda.Kernel, given: Sequence[Value]) -> list[Value]:
     for name in by_name:
         if name not in names:
             near = difflib.get_close_matches(name, names, 1)
-            hint = f", did you mean {near[0]!r}?" if near else ""
-            raise click.UsageError(f"no parameter {name!r}{hint}; the kernel declares ({declared})")
+            hint = f"; did you mean {near[0]!r}? The" if near else "; the"
+            raise click.UsageError(f"no parameter {name!r}{hint} kernel declares ({declared})")
     if missing := [name for name in names if name not in by_name]:
         raise click.UsageError(f"no --arg for {', '.join(missing)}; the kernel declares ({declared})")
     return [by_name[name] for name in names]

@@ -34,7 +34,9 @@ def load_reference(path: str) -> Callable[..., Any]:
     """Import MODULE:FUNCTION; modules of the working directory are found too."""
     module, colon, function = path.partition(":")
     if not colon:
-        raise click.BadParameter(f"{path!r}: expected MODULE:FUNCTION", param_hint="--reference")
+        raise click.BadParameter(
+            f"{path!r}: expected MODULE:FUNCTION, such as reference:row_sum", param_hint="--reference"
+        )
     sys.path.insert(0, os.getcwd())
     try:
         return getattr(importlib.import_module(module), function)

@@ -91,8 +91,9 @@ def parse(text: str, seed: int) -> Value:
         return Value(name, float(value))
     except ValueError:
         raise click.BadParameter(
-            f"{text!r}: expected a number, true or false, DTYPE[SHAPE] such as f32[32,32] (after zeros:, ones:, "
-            "arange:, out: or inout: if need be), @FILE.npy or none; for Triton also a text in quotes, or tl.DTYPE"
+            f"{text!r}: expected a number, true, false, none, @FILE.npy, or a tensor DTYPE[SHAPE] such as f32[32,32] "
+            "or zeros:f32[32] (prefixes: zeros:, ones:, arange:, out:, inout:); for Triton also a text in quotes, "
+            "or tl.DTYPE"
         ) from None
 
 

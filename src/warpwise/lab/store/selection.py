@@ -15,6 +15,8 @@ from warpwise.lab.store.provenance import in_repository, resolved
 from warpwise.lab.store.records import Measurement, Run
 from warpwise.lab.store.store import RUN_ID, Store
 
+_NONE = "there is no such run: `warpwise history` lists all runs"
+
 LAST = re.compile(r"last(?:~(\d+))?")
 COMMIT = re.compile(r"[0-9a-f]{4,40}")
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -80,7 +82,7 @@ def select(store: Store, text: str, ops: Sequence[str] = (), device: str | None 
     runs = [run for run in store.runs(device=device) if not ops or run.op in ops]
     if match := LAST.fullmatch(text):
         chosen = _nth(runs, int(match[1] or 0))
-        return _of_runs(store, text, text, chosen, "there is no such run: `warpwise history` lists all runs")
+        return _of_runs(store, text, text, chosen, _NONE)
     if RUN_ID.fullmatch(text):
         run = store.run(text)
         chosen = [run] if run and run in runs else []
@@ -108,7 +110,7 @@ def _nth(runs: Sequence[Run], back: int) -> list[Run]:
 
 def _nearest(text: str, ids: Sequence[str]) -> str:
     near = difflib.get_close_matches(text, ids, 3)
-    return f"there is no such run; similar ids are {', '.join(near)}" if near else "there is no such run"
+    return f"there is no such run; similar ids are {', '.join(near)}" if near else _NONE
 
 
 def _of_runs(store: Store, text: str, label: str, runs: Sequence[Run], otherwise: str) -> Selection:

@@ -99,12 +99,12 @@ def tune(
     where, tables = resolve(device), op.tables
     if not isinstance(tables, Tables):
         raise TuneError(
-            f"{op.name}: has no tables to be tuned: its Op needs tables=operation.Tables(...); "
+            f"{op.name}: cannot be tuned, because its Op has no tables=operation.Tables(...); "
             "`warpwise ops` marks tunable operations"
         )
     if device is None and where.type != "cuda":
         raise TuneError(
-            f"{op.name}: there is no GPU here, and on a CPU no table is used, since PyTorch computes there; "
+            f"{op.name}: there is no GPU here, and PyTorch computes all calls on a CPU, so no table is used there; "
             "device='cpu' (--device cpu) times the rungs that run natively on a CPU"
         )
     chosen = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
