@@ -301,6 +301,7 @@ def _hint(kind: type[errors.KernelError], report: Report, block: Index3, text: s
     return ""
 
 
+IN_A_STRUCTURE = "the memory behind a pointer in a structure is known only in load_inline and `warpwise run`"
 _ADDRESS = re.compile(r"\baddress 0x([0-9a-f]+): the address is not in an argument")
 
 
@@ -314,11 +315,7 @@ def with_structure_hint(found: Finding, arguments: Iterable[Buffer | Scalar]) ->
         data = getattr(argument, "data", b"")
         for word in struct.unpack_from(f"<{len(data) // 8}Q", data):
             if word >= _LOWEST_POINTER and 0 <= address - word < 1 << 32:
-                hint = (
-                    f"argument '{argument.name}' holds this pointer: the memory behind a pointer in a structure is "
-                    "known only in load_inline and `warpwise run`"
-                )
-                return replace(found, hint=hint)
+                return replace(found, hint=f"argument '{argument.name}' holds this pointer: {IN_A_STRUCTURE}")
     return found
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from warpwise.cuda.emulator.findings import IN_A_STRUCTURE
 from warpwise.cuda.errors import Finding, shown_path
 from warpwise.cuda.program import native
 
@@ -154,7 +155,12 @@ _ADDRESS = re.compile(r"\baddress 0x([0-9a-f]+)")
 
 
 def with_block(found: Finding, find: Callable[[int], native.Block | None], symbols: Symbols) -> Finding:
-    """``found`` with the block of memory in place of an address that a kernel reached without an argument's name."""
+    """``found`` with the block of memory in place of an address that a kernel reached without an argument's name.
+
+    The hint about a pointer in a structure is for launches from Python: a program's memory is known.
+    """
+    if found.hint.endswith(IN_A_STRUCTURE):
+        found = replace(found, hint="")
     named = None if found.variable else _ADDRESS.search(found.message)
     block = find(int(named[1], 16)) if named else None
     if named is None or block is None:
