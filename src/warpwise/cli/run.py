@@ -87,8 +87,11 @@ def _run_on_cpu(
             name = found.kind.__name__ if isinstance(found, Finding) else text.partition(":")[0]
         console.print(f"[bold red]{escape(name)}[/]{escape(text.removeprefix(name))}\n")
 
+    def notice(text: str) -> None:
+        console.print(f"[dim]{escape(text)}[/]")
+
     library, units = build.program(files, options)
-    session = Session(library, units, options, report, emulation, leaks=leaks)
+    session = Session(library, units, options, report, emulation, leaks=leaks, notice=notice)
     session.run(str(files[0].with_suffix("")), arguments)
 
 

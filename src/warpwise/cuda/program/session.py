@@ -24,6 +24,7 @@ from warpwise.cuda.launch.arguments import Buffer, Scalar
 from warpwise.cuda.launch.module import Module
 from warpwise.cuda.program import build, findings, native
 from warpwise.cuda.program.findings import HostFinding
+from warpwise.cuda.program.progress import Progress
 from warpwise.cuda.source.signature import demangle
 
 Report = Callable[["Finding | HostFinding | Exception"], None]
@@ -51,7 +52,7 @@ class Session:
     """One run of a program.
 
     ``report`` receives each finding once, while the program runs, and the exception of a kernel that cannot run.
-    ``leaks``: memory that is never freed is a finding.
+    ``leaks``: memory that is never freed is a finding. ``notice`` receives the progress of launches that take long.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Session:
         emulation: Emulation,
         *,
         leaks: bool = False,
+        notice: Callable[[str], None] = lambda text: None,
     ) -> None:
         define = dict(_split(each) for each in options.define)
         self._modules = {
@@ -73,6 +75,7 @@ class Session:
         }
         self._report, self._leaks, self._emulation = report, leaks, emulation
         self._profile = limits.target_profile(emulation.target)
+        self._progress = Progress(notice)
         self._library = library
         self._symbols = findings.Symbols(library)
         self._seen: set[object] = set()
@@ -166,7 +169,11 @@ class Session:
                 mark_set(built.library, address)
         self._libc.fflush(None)
         options = launcher.Options(timeout=self._emulation.timeout, checks=self._emulation.checks, cluster=cluster)
-        found = launcher.launch(built, grid, block, record.shared_bytes, arguments, options, self._profile)
+        self._progress.began(where)
+        try:
+            found = launcher.launch(built, grid, block, record.shared_bytes, arguments, options, self._profile)
+        finally:
+            self._progress.ended()
         sys.stdout.flush()
         for symbol, (address, size) in variables:
             if not symbol.constant:

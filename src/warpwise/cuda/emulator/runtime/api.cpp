@@ -343,6 +343,12 @@ WW_EXPORT int ww_run(const ww_launch* launch, ww_result* result) {
   return 0;
 }
 
+// The numbers of finished and of all blocks of the launch that runs, for another thread.
+WW_EXPORT void ww_progress(uint64_t counts[2]) {
+  counts[0] = __atomic_load_n(&runtime.finished_blocks, __ATOMIC_RELAXED);
+  counts[1] = __atomic_load_n(&runtime.blocks, __ATOMIC_RELAXED);
+}
+
 // Records that the host has set the __constant__ variable at this address, in the library of the kernel with this
 // entry.
 WW_EXPORT void ww_constant_is_set(uint64_t entry, uint64_t address) {
