@@ -78,40 +78,11 @@ static char* stack_top(char* stack) {
 }  // namespace ww
 
 #if defined(__x86_64__) && !defined(WW_UCONTEXT)
-// Saves the callee-saved registers of the System V ABI; the compiler saves the others around the call.
-asm(R"(
-.text
-.globl ww_switch_fiber
-.hidden ww_switch_fiber
-.type ww_switch_fiber,@function
-ww_switch_fiber:
-  pushq %rbp
-  pushq %rbx
-  pushq %r12
-  pushq %r13
-  pushq %r14
-  pushq %r15
-  movq %rsp, (%rdi)
-  movq %rsi, %rsp
-  popq %r15
-  popq %r14
-  popq %r13
-  popq %r12
-  popq %rbx
-  popq %rbp
-  ret
-.size ww_switch_fiber,.-ww_switch_fiber
-)");
-extern "C" void ww_switch_fiber(void** save, void* to);
-
 namespace ww {
-void switch_fiber(void** save, void* to) { ww_switch_fiber(save, to); }
-
 void* make_fiber(char* stack, void (*entry)()) {
   void** top = reinterpret_cast<void**>(reinterpret_cast<Address>(stack_top(stack)) & ~Address{15});
   *--top = nullptr;                         // the return address of `entry`, which never returns
-  *--top = reinterpret_cast<void*>(entry);  // popped by `ret`
-  for (int i = 0; i < 6; i++) *--top = nullptr;
+  *--top = reinterpret_cast<void*>(entry);  // where switch_fiber goes
   return top;
 }
 }  // namespace ww

@@ -11,7 +11,32 @@ constexpr size_t kStackBytes = 640 * 1024;  // reserved; a page is backed by mem
 constexpr size_t kMaxFibers = 16 * 1024;    // each needs two mappings; Linux allows 65,530 per process
 
 // Saves the running fiber in *save and resumes the fiber `to`.
+#if defined(__x86_64__) && !defined(WW_UCONTEXT)
+// Inline, because the processor predicts this jump well, but never a `ret` to another stack. A saved fiber is its
+// address of return and its frame pointer on its stack, below the red zone; the compiler saves all other registers.
+inline __attribute__((always_inline)) void switch_fiber(void** save, void* to) {
+  asm volatile(R"(
+  leaq -128(%%rsp), %%rsp
+  pushq %%rbp
+  leaq 1f(%%rip), %%rax
+  pushq %%rax
+  movq %%rsp, (%0)
+  movq %1, %%rsp
+  popq %%rax
+  jmpq *%%rax
+1:
+  popq %%rbp
+  leaq 128(%%rsp), %%rsp
+)"
+               : "+D"(save), "+S"(to)
+               :
+               : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "cc", "memory",
+                 "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+                 "xmm12", "xmm13", "xmm14", "xmm15");
+}
+#else
 void switch_fiber(void** save, void* to);
+#endif
 // Creates a fiber that runs `entry` on `stack`. Returns the value to pass to switch_fiber as `to`.
 void* make_fiber(char* stack, void (*entry)());
 
