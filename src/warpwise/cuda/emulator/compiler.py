@@ -220,7 +220,7 @@ class _Source:
             _check_name(text, self.file, expression)
         searched = (*self.without_toolkits(), INCLUDE, *native.header_folders(self.compiler))
         roots = frozenset[str]().union(*map(identifiers, expressions))
-        rewritten = _rewritten(text, self.file, roots, searched)
+        rewritten = _rewritten(text, self.file, roots, searched, SEPARATE in self.macros)
         refuse_missing(rewritten.text, self.file, searched)
         entries = "\n".join(
             f"WW_ENTRY({number}, {selector(expression, rewritten.text)})"
@@ -245,13 +245,16 @@ class _Source:
         return [name for name in names if is_toolkit_header(name)]
 
 
+# Defined for the files of a program of several files: one may declare `extern` what another defines.
+SEPARATE = "__WARPWISE_SEPARATE__"
 _SEPARATOR = " ;; "  # between expressions for the preprocessor
 
 
 # The kernels of a file differ in template arguments only: their builds share these two steps.
 @functools.lru_cache(maxsize=8)
-def _rewritten(text: str, file: str, roots: frozenset[str], folders: tuple[Path, ...]) -> Rewritten:
-    return rewrite(prune(text, roots, keep=lambda name, words: _keep(name, words, folders)), file)
+def _rewritten(text: str, file: str, roots: frozenset[str], folders: tuple[Path, ...], separate: bool) -> Rewritten:
+    pruned = prune(text, roots, keep=lambda name, words: _keep(name, words, folders))
+    return rewrite(pruned, file, separate=separate)
 
 
 @functools.lru_cache(maxsize=8)

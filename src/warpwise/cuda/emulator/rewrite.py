@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from warpwise.cuda.emulator.hidden_names import hidden_names
 from warpwise.cuda.emulator.rewrite_shared import SharedVariable, shared_statement, spell
@@ -49,10 +50,11 @@ class Rewritten:
     variables: tuple[str, ...]
 
 
-def rewrite(text: str, file: str = "kernel.cu") -> Rewritten:
+def rewrite(text: str, file: str = "kernel.cu", *, separate: bool = False) -> Rewritten:
     """Rewrite device code, pruned by :func:`warpwise.cuda.source.device_code.prune`.
 
-    Raises ``CompileError`` with file and line.
+    Other files may define the `extern` variables of a ``separate`` one. In any other file they are definitions, of
+    zero, as for NVRTC and nvcc. Raises ``CompileError`` with file and line.
     """
     tokens = lex(text)
     defined = macros(tokens)
@@ -63,6 +65,10 @@ def rewrite(text: str, file: str = "kernel.cu") -> Rewritten:
     _rewrite_shared(edits, code, found, defined, lines)
     _rewrite_asm(edits, code, lines)
     _rewrite_cluster_dims(edits, code)
+    undefined = [] if separate else list(_undefined(found))
+    for declaration in undefined:
+        word, language = next(two for two in pairwise(declaration.tokens) if two[0].text == "extern")
+        edits.replace(word.start, (language if language.kind == "string" else word).end, "")
     for token in hidden_names(code):
         edits.replace(token.start, token.end, f"ww_own_{token.text}")
     for token in tokens:
@@ -72,7 +78,7 @@ def rewrite(text: str, file: str = "kernel.cu") -> Rewritten:
         # A macro of this name would break the attributes of the C++ library's own headers.
         if token.text == "__noinline__" and (not index or code[index - 1].text != "("):
             edits.replace(token.start, token.end, "__attribute__((noinline))")
-    return Rewritten(edits.apply(), tuple(_global_variables(found)))
+    return Rewritten(edits.apply(), tuple(_global_variables(found, undefined)))
 
 
 def _rewrite_shared(
@@ -228,12 +234,33 @@ def _at(lines: Lines, token: Token) -> str:
     return f"{file}:{line}"
 
 
-def _global_variables(found: Iterable[Declaration]) -> Iterable[str]:
+def _global(declaration: Declaration) -> bool:
+    """True for the declaration of a variable in global or constant memory that is not a template."""
+    words = [token.text for token in declaration.tokens[:24]]
+    if declaration.kind != "variable" or words[0] == "template" or "__shared__" in words:
+        return False
+    return "__constant__" in words or "__device__" in words or "__managed__" in words
+
+
+def _extern(declaration: Declaration) -> bool:
+    return any(token.text == "extern" for token in declaration.tokens[:3])
+
+
+def _undefined(found: Iterable[Declaration]) -> Iterable[Declaration]:
+    """The first `extern` declaration of each variable that has no definition, and whose size is known."""
+    every = [each for each in found if _global(each)]
+    done = {(each.scope, name) for each in every if not _extern(each) for name in each.names}
+    for each in every:
+        names = {(each.scope, name) for name in each.names}
+        unsized = any(a.text == "[" and b.text == "]" for a, b in pairwise(each.tokens))
+        if _extern(each) and not unsized and not names & done:
+            done |= names
+            yield each
+
+
+def _global_variables(found: Iterable[Declaration], undefined: Sequence[Declaration]) -> Iterable[str]:
     for declaration in found:
-        words = [token.text for token in declaration.tokens[:24]]
-        if declaration.kind != "variable" or words[0] in ("template", "extern") or "__shared__" in words:
-            continue
-        if "__constant__" in words or "__device__" in words or "__managed__" in words:
+        if _global(declaration) and (declaration in undefined or not _extern(declaration)):
             for name in sorted(declaration.names):
                 full = "::".join((*declaration.scope, name))
                 yield (

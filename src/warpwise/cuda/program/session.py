@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from warpwise.cuda import errors
 from warpwise.cuda.emulator import launcher
+from warpwise.cuda.emulator.compiler import SEPARATE
 from warpwise.cuda.emulator.constants import library_variables, mark_set
 from warpwise.cuda.errors import CompileError, Finding, LaunchError, UnsupportedFeature
 from warpwise.cuda.inline import native as inline
@@ -67,6 +68,8 @@ class Session:
         notice: Callable[[str], None] = lambda text: None,
     ) -> None:
         define = dict(_split(each) for each in options.define)
+        if len(units) > 1:
+            define[SEPARATE] = "1"
         self._modules = {
             unit.key: Module(
                 unit.path.read_text("utf-8-sig", "replace"), str(unit.path), unit.folders, define, emulation.target

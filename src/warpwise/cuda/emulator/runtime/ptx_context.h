@@ -141,6 +141,11 @@ struct Context {
         return 0;
     }
   }
+  // True for an address whose base is an asm operand with the constraint "r".
+  bool has_32_bits(const Operand& address) const {
+    const Operand& base = address.kind == Kind::address && !address.parts.empty() ? address.parts[0] : address;
+    return base.kind == Kind::operand && std::strchr(operands[base.index].constraint, 'r');
+  }
   void set_bits(const Operand& operand, u64 value, unsigned bytes = 8) {
     if (operand.kind == Kind::operand) {
       ww_ptx_operand& given = operands[operand.index];

@@ -3,6 +3,15 @@
 #include "ptx_convert.h"
 
 namespace ptx {
+// ptxas refuses a 32-bit register as an address in global memory or a generic one; other state spaces allow it.
+inline void refuse_narrow_address(Context& c, const Instruction& i) {
+  const NamePart& opcode = i.parts[0];
+  if (opcode != "ld" && opcode != "st" && opcode != "atom" && opcode != "red") return;
+  for (const NamePart& part : i.parts)
+    if (part == "const" || part == "local" || part == "param") return;
+  c.fail(WW_UNDEFINED, "inline PTX: the address of " + i.name +
+                           " has 32 bits, which ptxas refuses: pass the pointer by the constraint \"l\"");
+}
 // The generic address of an operand; an address in the shared window is converted.
 inline char* address_of(Context& c, const Instruction& i, const Operand& operand) {
   u64 at = 0;
@@ -14,6 +23,7 @@ inline char* address_of(Context& c, const Instruction& i, const Operand& operand
   }
   bool shared = false;
   for (const NamePart& part : i.parts) shared = shared || part.starts_with("shared");
+  if (!shared && c.has_32_bits(operand)) refuse_narrow_address(c, i);
   return static_cast<char*>(shared && at <= 0xffffffffu ? ww_from_shared(at) : reinterpret_cast<void*>(at));
 }
 // The source address of cp.async, which is in global memory although the instruction's name also contains `shared`.
