@@ -365,3 +365,11 @@ def test_unsupported_instructions(instruction: str, reason: str) -> None:
     assert caught.value.finding is not None
     assert caught.value.finding.access is not None
     assert caught.value.finding.access.line == 3
+
+
+def test_a_global_address_of_32_bits_is_refused() -> None:
+    text = """__global__ void read(int* x, unsigned low) {
+      asm volatile("ld.global.u32 %0, [%1+4];" : "=r"(x[0]) : "r"(low));
+    }"""
+    with pytest.raises(cuda.UndefinedBehaviour, match="ld.global.u32 has 32 bits, which ptxas refuses"):
+        cuda.load(text)["read"][1, 1](torch.zeros(1, dtype=torch.int32), 64)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from warpwise import cuda
 from warpwise.cuda import CompileError, UnsupportedFeature
+from warpwise.cuda.program import build
 
 MAXIMUM = """
 __global__ void maximum(const int* x, int* y) {
@@ -77,3 +80,22 @@ def test_a_header_that_the_kernel_does_not_need_is_left_out() -> None:
     with pytest.raises(CompileError, match="undeclared_name") as caught:
         cuda.load("#include <cuda/stream_ref>\n__global__ void f(int* y) { *y = undeclared_name; }")["f"][1, 1](y)
     assert not isinstance(caught.value, UnsupportedFeature), caught.value
+
+
+def test_a_header_that_the_build_makes_from_a_template(tmp_path: Path) -> None:
+    (tmp_path / "include").mkdir()
+    template = tmp_path / "include" / "sizes.h.in"
+    template.write_text("#define ROWS @ROWS@\n")
+    path = tmp_path / "fill.cu"
+    path.write_text('#include "sizes.h"\n__global__ void fill(int* y) { *y = ROWS; }\n')
+    with pytest.raises(CompileError) as caught:
+        cuda.load(path)["fill"][1, 1](torch.zeros(1, dtype=torch.int32))
+    assert f"sizes.h is made from {template} by the project's build" in str(caught.value)
+    with pytest.raises(CompileError) as caught:
+        build.program([_with_main(path)], build.Options())
+    assert f"sizes.h is made from {template} by the project's build" in str(caught.value)
+
+
+def _with_main(path: Path) -> Path:
+    path.write_text(path.read_text() + "int main() { return 0; }\n")
+    return path

@@ -14,7 +14,7 @@ from warpwise.cuda.emulator import runtime
 from warpwise.cuda.errors import CompileError, UnsupportedFeature
 from warpwise.cuda.inline import build as inline
 from warpwise.cuda.program import sources
-from warpwise.cuda.source.includes import is_toolkit_header
+from warpwise.cuda.source.includes import generated_header_advice, is_toolkit_header
 
 HERE = Path(__file__).parent
 _INLINE = HERE.parent / "inline"
@@ -165,7 +165,10 @@ def _compile(folder: Path, file: sources.HostFile, name: str, options: Options) 
     except CompileError as error:
         text = re.sub(rf"{re.escape(str(folder))}/(?:\d+_)?", "", str(error))
         _refuse_missing(text)
-        raise CompileError(f"{file.path}: the host code does not compile\n{text}") from None
+        missing = [name for _, name in _MISSING_HEADER.findall(text)]
+        advice = generated_header_advice(missing[0], file.path, "-I DIR") if missing else ""
+        advice = f"\n{advice}" if advice else ""
+        raise CompileError(f"{file.path}: the host code does not compile\n{text.rstrip()}{advice}") from None
     return output
 
 

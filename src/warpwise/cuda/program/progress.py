@@ -12,7 +12,6 @@ from warpwise.cuda.emulator import runtime
 
 FIRST = 10.0  # seconds of launches until the first notice
 _MOST = 300.0  # seconds between two notices: each waits twice as long as the one before, up to this
-_TICK = 0.5
 ADVICE = (
     "A smaller problem ends sooner: pass its size as an argument of the program after --, or by -D NAME=VALUE. "
     "--checks bounds omits the checks of races, which are up to half of the time; --timeout SECONDS ends a launch."
@@ -22,8 +21,8 @@ ADVICE = (
 class Progress:
     """Calls ``notice`` from a thread of its own while a launch runs and the launches so far have taken long."""
 
-    def __init__(self, notice: Callable[[str], None], first: float = FIRST) -> None:
-        self._notice, self._next = notice, first
+    def __init__(self, notice: Callable[[str], None], first: float = FIRST, tick: float = 0.5) -> None:
+        self._notice, self._next, self._tick = notice, first, tick
         self._launches, self._seconds = 0, 0.0
         self._name, self._began = "", 0.0
         self._thread: threading.Thread | None = None
@@ -46,7 +45,7 @@ class Progress:
         counts = (ctypes.c_uint64 * 2)()
         advice = f"\n{ADVICE}"
         while True:
-            time.sleep(_TICK)
+            time.sleep(self._tick)
             name, took = self._name, time.monotonic() - self._began
             total = self._seconds + took
             if not name or total < self._next:

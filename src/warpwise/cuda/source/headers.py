@@ -51,5 +51,7 @@ def refuse_missing(pruned: str, file: str, folders: Sequence[Path]) -> None:
             where, line = Lines(pruned, file).at(token.start)
             name = match[1].strip('<>"')
             message = f'{where}:{line}: error: cannot open source file "{name}"'
-            advice = includes.missing_header_advice(message) or "include=[...] adds a folder of headers"
+            advice = includes.missing_header_advice(message)
+            advice = advice or includes.generated_header_advice(name, Path(where), "include=[...]")
+            advice = advice or "include=[...] adds a folder of headers"
             raise CompileError(f"{message}\n{advice}")

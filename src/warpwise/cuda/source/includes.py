@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from warpwise import cache
-from warpwise.cuda.source.project import header_folders, nearest_file
+from warpwise.cuda.source.project import header_folders, nearest_file, template_of
 
 DEVICE_HEADERS = Path(__file__).parents[1] / "include"
 """The folder of this package's device headers, ``<warpwise/...>``; every kernel may include them."""
@@ -188,6 +188,20 @@ def is_toolkit_header(name: str) -> bool:
     libcu++'s public headers have no extension: `cuda/api.hpp` is a header of another project.
     """
     return _TOOLKIT_HEADER.match(name) is not None
+
+
+def generated_header_advice(name: str, source: Path, option: str) -> str:
+    """How to get a missing header that the build of the project of ``source`` makes from a template, else "".
+
+    ``option``: how a folder of headers is added.
+    """
+    template = template_of(name, source.resolve().parent) if source.is_file() else None
+    if template is None:
+        return ""
+    return (
+        f"{name} is made from {template} by the project's build: configure the project (cmake -S . -B "
+        f"build, or ./configure), and add the folder of the made header by {option}"
+    )
 
 
 def missing_header_advice(log: str) -> str:

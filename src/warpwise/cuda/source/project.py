@@ -75,6 +75,19 @@ def nearest_file(name: str, folder: Path) -> Path | None:
     return nearest[0] if len(nearest) == 1 else None
 
 
+def template_of(header: str, folder: Path) -> Path | None:
+    """The file that a build makes ``header`` from, such as config.h.in, for a source in ``folder``; None for none."""
+    plain = Path(header)
+    inside = plain.with_name(f"{plain.stem}.in{plain.suffix}").as_posix()
+    for name in (f"{header}.in", f"{header}.cmake", f"{header}.cmake.in", f"{header}.cmakein", inside):
+        for each in (folder, *header_folders(folder)):
+            if (each / name).is_file():
+                return each / name
+        if (nearest := nearest_file(name, folder)) is not None:
+            return nearest
+    return None
+
+
 def _is_root(folder: Path) -> bool:
     return any((folder / mark).exists() for mark in _ROOTS)
 
