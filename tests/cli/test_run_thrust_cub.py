@@ -58,3 +58,31 @@ def test_iterators_that_print_and_append_and_pairs_of_cub(tmp_path):
     done = command("run", str(path), "--check", "--device", "cpu")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "20.5,19.5,18.5,2 -10.5 0 18.5\n20 31 -10.5 1\n"
+
+
+UNIQUE = """
+#include <thrust/device_vector.h>
+#include <thrust/execution_policy.h>
+#include <thrust/unique.h>
+#include <cstdio>
+struct SameTens {
+  __host__ __device__ bool operator()(int a, int b) const { return a / 10 == b / 10; }
+};
+int main() {
+  const int keys[] = {11, 11, 12, 30, 30, 11}, values[] = {1, 2, 3, 4, 5, 6};
+  thrust::device_vector<int> k(keys, keys + 6), v(values, values + 6), ko(6), vo(6);
+  auto ends = thrust::unique_by_key_copy(k.begin(), k.end(), v.begin(), ko.begin(), vo.begin());
+  for (int i = 0; i < ends.first - ko.begin(); i++) printf("%d:%d ", int(ko[i]), int(vo[i]));
+  ends = thrust::unique_by_key_copy(thrust::device, k.begin(), k.end(), v.begin(), ko.begin(), vo.begin(), SameTens());
+  for (int i = 0; i < ends.second - vo.begin(); i++) printf("%d:%d ", int(ko[i]), int(vo[i]));
+  printf("%d\\n", int(thrust::unique(k.begin(), k.end(), SameTens()) - k.begin()));
+}
+"""
+
+
+def test_unique_keys_with_and_without_a_predicate(tmp_path):
+    path = tmp_path / "program.cu"
+    path.write_text(UNIQUE)
+    done = command("run", str(path), "--device", "cpu")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "11:1 12:3 30:4 11:6 11:1 30:4 11:6 3\n"

@@ -93,17 +93,25 @@ template <class I, class F>
 I partition(I first, I last, F f) {
   return thrust::stable_partition(first, last, f);
 }
-template <class I, class O>
-O unique_copy(I first, I last, O out) {
+template <class I, class O, class E>
+O unique_copy(I first, I last, O out, E same) {
   WW_RANGE
   auto to = detail::raw(out);
   ptrdiff_t count = 0;
   for (ptrdiff_t i = 0; i < n; i++) {
     const detail::value_of<I> own = at[i];
-    if (!count || !(static_cast<detail::value_of<I>>(to[count - 1]) == own)) to[count++] = own;
+    if (!count || !same(static_cast<detail::value_of<I>>(to[count - 1]), own)) to[count++] = own;
   }
   detail::mark(to, count);
   return out + count;
+}
+template <class I, class O>
+O unique_copy(I first, I last, O out) {
+  return thrust::unique_copy(first, last, out, equal_to<>());
+}
+template <class I, class E>
+I unique(I first, I last, E same) {
+  return thrust::unique_copy(first, last, first, same);
 }
 template <class I>
 I unique(I first, I last) {
@@ -135,9 +143,21 @@ template <class I, class J, class O, class P>
 std::pair<O, P> reduce_by_key(I first, I last, J values, O keys_out, P out) {
   return thrust::reduce_by_key(first, last, values, keys_out, out, equal_to<>());
 }
+template <class I, class J, class O, class P, class E>
+std::pair<O, P> unique_by_key_copy(I first, I last, J values, O keys_out, P out, E same) {
+  return thrust::reduce_by_key(first, last, values, keys_out, out, same, project1st<>());
+}
+template <class I, class J, class O, class P>
+std::pair<O, P> unique_by_key_copy(I first, I last, J values, O keys_out, P out) {
+  return thrust::unique_by_key_copy(first, last, values, keys_out, out, equal_to<>());
+}
+template <class I, class J, class E>
+std::pair<I, J> unique_by_key(I first, I last, J values, E same) {
+  return thrust::unique_by_key_copy(first, last, values, first, values, same);
+}
 template <class I, class J>
 std::pair<I, J> unique_by_key(I first, I last, J values) {
-  return thrust::reduce_by_key(first, last, values, first, values, equal_to<>(), project1st<>());
+  return thrust::unique_by_key_copy(first, last, values, first, values);
 }
 template <class I, class J, class O>
 O inclusive_scan_by_key(I first, I last, J values, O out) {
@@ -269,6 +289,7 @@ WW_THRUST_POLICY(stable_partition)
 WW_THRUST_POLICY(unique)
 WW_THRUST_POLICY(unique_copy)
 WW_THRUST_POLICY(unique_by_key)
+WW_THRUST_POLICY(unique_by_key_copy)
 WW_THRUST_POLICY(reduce_by_key)
 WW_THRUST_POLICY(lower_bound)
 WW_THRUST_POLICY(upper_bound)
