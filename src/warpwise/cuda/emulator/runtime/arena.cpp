@@ -22,17 +22,11 @@ constexpr Address kStagger = Address{16} << 20;
 constexpr unsigned kStaggered = 512;  // slot i and slot i + kStaggered have the same offset
 constexpr size_t kMaxBytes = kSlotBytes / 2 - kStaggered * kStagger;
 
-// Memory of at least 4 MB is mapped by huge pages: faults and misses of the TLB take half the time of a launch on large
-// arrays otherwise. Larger memory than 1 GiB keeps small pages, because a kernel may touch few of its cells.
-constexpr size_t kLeastHuge = 2 * kHugePage, kMostHuge = size_t{1} << 30;
-
 size_t pages(size_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); }
 
 char* map(size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  if (bytes >= kLeastHuge && bytes <= kMostHuge) madvise(memory, bytes, MADV_HUGEPAGE);
-  return static_cast<char*>(memory);
+  return memory == MAP_FAILED ? nullptr : static_cast<char*>(memory);
 }
 
 // Makes `memory` at least `bytes` long. New memory is zero; existing memory is reused as it is.

@@ -17,7 +17,7 @@ constexpr unsigned kTensorSlots = 128, kSharedSlots = 384, kResidentSlots = 1536
 constexpr unsigned kResidentFirst = kTensorSlots + kSharedSlots, kSlots = kResidentFirst + kResidentSlots;
 constexpr Address kArenaBytes = Address{kSlots} << kSlotShift;
 
-constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20;
+constexpr size_t kPage = 4096;
 
 // A named range of a slot: one argument or one shared variable.
 struct View {

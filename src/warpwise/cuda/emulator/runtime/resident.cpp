@@ -11,6 +11,7 @@
 namespace ww {
 namespace {
 
+constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kRetainedCells = size_t{32} << 20;
 constexpr unsigned char kPoison[2] = {0xff, 0x7f};  // NaN in every floating-point type
 
