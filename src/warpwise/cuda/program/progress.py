@@ -14,7 +14,7 @@ FIRST = 10.0  # seconds of launches until the first notice
 _MOST = 300.0  # seconds between two notices: each waits twice as long as the one before, up to this
 ADVICE = (
     "A smaller problem ends sooner: pass its size as an argument of the program after --, or by -D NAME=VALUE. "
-    "--checks bounds omits the checks of races, which are up to half of the time; --timeout SECONDS ends a launch."
+    "--checks bounds omits the checks of races, 10 % to 30 % of the time; --timeout SECONDS ends a launch."
 )
 
 

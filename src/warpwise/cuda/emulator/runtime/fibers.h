@@ -12,6 +12,14 @@ constexpr size_t kMaxFibers = 16 * 1024;    // each needs two mappings; Linux al
 
 // Saves the running fiber in *save and resumes the fiber `to`.
 #if defined(__x86_64__) && !defined(WW_UCONTEXT)
+#ifdef __AVX512F__
+#define WW_AVX512                                                                                               \
+  , "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", \
+      "xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6", "k7"
+#else
+#define WW_AVX512
+#endif
+
 // Inline, because the processor predicts this jump well, but never a `ret` to another stack. A saved fiber is its
 // address of return and its frame pointer on its stack, below the red zone; the compiler saves all other registers.
 inline __attribute__((always_inline)) void switch_fiber(void** save, void* to) {
@@ -32,7 +40,7 @@ inline __attribute__((always_inline)) void switch_fiber(void** save, void* to) {
                :
                : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "cc", "memory",
                  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
-                 "xmm12", "xmm13", "xmm14", "xmm15");
+                 "xmm12", "xmm13", "xmm14", "xmm15" WW_AVX512);
 }
 #else
 void switch_fiber(void** save, void* to);
