@@ -208,7 +208,7 @@ def test_layouts_are_points_of_their_own(tmp_path):
 
 def test_what_cannot_be_tuned_says_why(tmp_path):
     timer = FakeTimer(torch=[1 * MICRO])
-    with pytest.raises(TuneError, match="affine: has no tables"):
+    with pytest.raises(TuneError, match="affine: cannot be tuned, because its Op has no tables"):
         run(toys.op(toys.AFFINE), tmp_path, timer)
     with pytest.raises(TuneError, match="no rung can be timed on cpu: kernels are emulated there"):
         run(tunable(replace(rung("k01_plain"), language="cuda")), tmp_path, timer)
