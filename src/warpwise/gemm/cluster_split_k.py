@@ -30,7 +30,7 @@ THREE_TF32 = parsed(  # tensor cores, with float32 accuracy
     "64x64x32_w32x32_s4_x3", "64x128x32_w32x64_s3_x3", "32x64x32_w32x32_s4_x3",
 )  # fmt: skip
 UNDIVIDED = K_GROUPS[0].name  # without splits of K: with splits, K_GROUPS[1] is faster, of which an SM holds more warps
-MOST_BLOCKS = 8  # for each SM and tile: smaller tiles, with more blocks, are no candidates
+MOST_BLOCKS = 8  # for each SM and tile: smaller tiles, with more blocks, are not candidates
 HALF = parsed(
     "64x64x64_w32x32_s4", "64x64x64_w32x32_s8", "64x64x64_w16x32_s4", "128x64x64_w32x32_s4", "64x128x64_w32x32_s4",
     "128x128x64_w64x32_s3",

@@ -41,7 +41,7 @@ def _preference(tensor: torch.Tensor, address: int) -> tuple[bool, int, int, int
 
 
 class LiveTensors:
-    """The tensors of one launch that are no arguments; they are collected at the first address."""
+    """Tensors whose addresses a launch loads from memory, not its arguments; collected at the first such address."""
 
     def __init__(self, memory: Memory, tracker: AccessTracker, checks: str) -> None:
         self.memory = memory

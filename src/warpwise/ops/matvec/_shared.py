@@ -60,12 +60,17 @@ def row_pitch(a: torch.Tensor) -> int:
     return 0 if m == 1 else step if inner == 1 else k
 
 
+def column_major(a: torch.Tensor) -> torch.Tensor:
+    """``a``, or a copy of it whose columns are contiguous."""
+    return a if a.stride(0) == 1 else a.t().contiguous().t()
+
+
 def column_pitch(a: torch.Tensor) -> int:
-    """Elements from a column to the next, of a matrix whose columns are contiguous or copied."""
+    """Elements from a column to the next of ``column_major(a)``."""
     return a.stride(1) if a.stride(0) == 1 else a.shape[0]
 
 
 def column_load_bytes(a: torch.Tensor) -> int:
-    """The widest load of a column of such a matrix, in bytes."""
+    """The widest load of a column of ``column_major(a)``, in bytes."""
     size = a.element_size()
     return load_bytes(size, a.data_ptr(), a.shape[0] * size, column_pitch(a) * size)

@@ -18,6 +18,7 @@ from warpwise.ops.matvec._shared import (
     VECTOR,
     WARP,
     column_load_bytes,
+    column_major,
     column_pitch,
     parts_that_fill,
     sums_of_splits,
@@ -53,7 +54,7 @@ class Geometry(NamedTuple):
 
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
-    a, x = a if a.stride(0) == 1 else a.t().contiguous().t(), x.contiguous()
+    a, x = column_major(a), x.contiguous()
     shape = Geometry(*config_numbers("matvec", config, FORM)) if config else _geometry(a)
     k, (tiles, bytes_a_load) = a.shape[1], _tiles(a, shape)
     threads = shape.lanes if k <= shape.values and shape.lanes >= WARP else THREADS

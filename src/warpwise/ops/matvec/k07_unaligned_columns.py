@@ -10,7 +10,15 @@ import torch
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops._configs import config_numbers
-from warpwise.ops.matvec._shared import LEAST_USE, THREADS, VECTOR, partial_sums, parts_that_fill
+from warpwise.ops.matvec._shared import (
+    LEAST_USE,
+    THREADS,
+    VECTOR,
+    column_major,
+    column_pitch,
+    partial_sums,
+    parts_that_fill,
+)
 from warpwise.ops.matvec.k04_columns import add_partial_sums
 
 UNALIGNED_COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -32,9 +40,8 @@ MOST_BATCHES = 2  # of a block, which take less time than a second launch
 
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
-    a, x = a if a.stride(0) == 1 else a.t().contiguous().t(), x.contiguous()
-    m, k = a.shape
-    pitch = a.stride(1) if a.stride(0) == 1 else m
+    a, x = column_major(a), x.contiguous()
+    (m, k), pitch = a.shape, column_pitch(a)
     lanes, values = config_numbers("matvec", config or configs(a, x)[0], FORM)
     tiles, height, parts = tiling(a, lanes, values)
     share = max(1, cdiv(cdiv(k, parts), height)) * height  # a line has the same alignment in each part

@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops._configs import config_numbers
-from warpwise.ops.matvec._shared import VECTOR, WARP, column_load_bytes, column_pitch
+from warpwise.ops.matvec._shared import VECTOR, WARP, column_load_bytes, column_major, column_pitch
 
 FEW_COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -24,7 +24,7 @@ def limits(a: torch.Tensor, x: torch.Tensor) -> str | None:
 
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
-    a, x = a if a.stride(0) == 1 else a.t().contiguous().t(), x.contiguous()
+    a, x = column_major(a), x.contiguous()
     (m, k), pitch, bytes = a.shape, column_pitch(a), column_load_bytes(a)
     threads, packs = config_numbers("matvec", config or configs(a, x)[0], FORM)
     kernel = FEW_COLUMNS[f"matvec_few_columns<{cuda.ctype(a.dtype)}, {k}, {bytes}, {threads}, {packs}>"]
