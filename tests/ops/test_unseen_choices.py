@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from tests.ops.chosen import SMS, default, matrix
@@ -11,7 +13,7 @@ from warpwise.operation import assume_sm_count, cdiv
 from warpwise.ops._columns import geometry
 from warpwise.ops._packs import PACK_BLOCK, pack_blocks
 from warpwise.ops.reduce_sum.column_geometry import column_geometry, word_geometry
-from warpwise.ops.reduce_sum.rungs import batch_of, sharing_blocks, team_of, threads_of
+from warpwise.ops.reduce_sum.row_geometry import batch_of, sharing_blocks, team_of, threads_of, vector_parts
 from warpwise.ops.rgb_to_grayscale.rungs import pack_bytes
 from warpwise.ops.softmax._columns import cluster_geometry
 from warpwise.ops.softmax._columns import geometry as softmax_geometry
@@ -31,8 +33,8 @@ def test_another_dimension_is_summed_without_a_copy():
 
 @pytest.mark.parametrize("rows,columns,threads", [
     (131072, 4, 1), (131072, 8, 2), (131072, 16, 4), (131072, 128, 8), (131072, 512, 32), (7132, 3880, 256),
-    (1563, 4278, 288), (900, 6001, 384), (40000, 4278, 128),
-    (40410, 1800, 32), (2000, 8192, 512), (547, 1289, 128), (979, 807, 64), (60, 4500, 512),
+    (1563, 4278, 160), (900, 6001, 192), (40000, 4278, 128),
+    (40410, 1800, 32), (2000, 8192, 256), (547, 1289, 128), (979, 807, 64), (60, 4500, 512),
     (1, 3000, 256), (1, 32768, 1024),
 ])  # fmt: skip
 def test_lanes_of_a_row(rows, columns, threads):
@@ -41,9 +43,9 @@ def test_lanes_of_a_row(rows, columns, threads):
 
 
 @pytest.mark.parametrize("rows,columns,threads,batch", [
-    (553, 7506, 480, 4), (600, 9001, 288, 8), (900, 20000, 320, 8), (3000, 12001, 384, 8), (20, 24000, 1024, 8),
-    (9000, 9001, 256, 4), (375, 9084, 320, 8), (300, 12001, 768, 4), (240, 9001, 640, 4),
-    (264, 20000, 640, 4), (150, 20000, 320, 8),
+    (553, 7506, 256, 8), (600, 9001, 288, 8), (900, 20000, 160, 8), (3000, 12001, 384, 8), (20, 24000, 1024, 8),
+    (9000, 9001, 256, 4), (375, 9084, 320, 8), (300, 12001, 768, 4), (240, 9001, 288, 8),
+    (264, 20000, 640, 4), (150, 20000, 320, 8), (120, 28969, 512, 8), (40, 131072, 512, 8), (304, 94354, 512, 8),
 ])  # fmt: skip
 def test_batches_of_a_long_row_are_full(rows, columns, threads, batch):
     x = matrix(rows, columns)
@@ -90,14 +92,22 @@ def test_short_columns_have_one_part_if_they_fill_the_gpu():
 
 
 @pytest.mark.parametrize("rows,columns,blocks", [
-    (1, 100_001, (256, 4, 25)), (1, 600_000, (512, 8, 132)), (1, 20_000_000, (512, 8, 264)), (60, 60001, (512, 8, 4)),
-    (300, 60001, (512, 8, 1)),
+    (1, 100_001, (256, 4, 25)), (1, 600_000, (512, 8, 132)), (1, 20_000_000, (512, 8, 264)), (33, 60001, (512, 8, 4)),
+    (60, 150_001, (512, 8, 4)), (143, 200_000, (512, 8, 5)), (300, 150_001, (512, 8, 4)),
 ])  # fmt: skip
 def test_sums_have_as_many_blocks_on_each_processor(rows, columns, blocks):
     with assume_sm_count(SMS):
         x = torch.empty(rows, columns, device="meta")
-        assert sharing_blocks(x) == blocks
-        assert rows * blocks[2] <= max(rows, 2 * SMS)
+        assert sharing_blocks(x) == blocks and default("reduce_sum", x, -1) == "k09_last_block"
+        waves = rows * blocks[2] / (2 * SMS)
+        assert waves <= 1 or waves >= 0.9 * math.ceil(waves)
+
+
+@pytest.mark.parametrize("rows,columns", [(40, 131072), (120, 28969), (143, 47730), (304, 94354), (33, 24576)])
+def test_a_block_reads_a_row_if_rows_are_as_many_as_processors(rows, columns):
+    with assume_sm_count(SMS):
+        assert default("reduce_sum", matrix(rows, columns), -1) == "k06_two_passes"
+        assert vector_parts(matrix(rows, columns)) == 1
 
 
 @pytest.mark.parametrize("itemsize,packed", [(2, 1), (2, 2), (4, 1)])
@@ -265,9 +275,15 @@ def test_sums_of_few_columns_are_read_in_packs(rows, columns, rung, config):
     (300, 50002, torch.float32, "k15_shared_columns", "b256_t512", "k09_cluster_columns"),
     (1100, 50000, torch.float32, "k15_shared_columns", "b64_t512", "k10_packed_columns"),
     (450, 70001, torch.bfloat16, "k15_shared_columns", "b128_t512", "k10_packed_columns"),
+    (450, 70002, torch.bfloat16, "k09_columns", None, "k09_cluster_columns"),
+    (764, 106596, torch.bfloat16, "k10_cluster_columns", None, "k09_cluster_columns"),
+    (501, 75889, torch.float32, "k10_cluster_columns", None, "k09_cluster_columns"),
+    (501, 75888, torch.float32, "k15_shared_columns", "b128_t512", "k09_cluster_columns"),
+    (326, 15354, torch.float32, "k09_columns", None, "k09_cluster_columns"),
+    (326, 15360, torch.float32, "k09_columns", None, "k07_columns"),
     (900, 60001, torch.float32, "k13_packed_columns", None, "k09_cluster_columns"),
     (228, 40399, torch.float32, "k09_columns", None, "k07_columns"),
-    (400, 8001, torch.float32, "k09_columns", None, "k07_columns"),
+    (400, 8001, torch.float32, "k09_columns", None, "k09_cluster_columns"),
 ])  # fmt: skip
 def test_columns_of_narrow_pieces_in_large_tensors(rows, columns, dtype, forward, config, backward):
     with assume_sm_count(SMS):

@@ -15,12 +15,14 @@ class RowBlocks(NamedTuple):
     """What differs between kernels.
 
     ``latency`` and ``later``: µs of the first batch of loads of a thread, and of each further one. ``uneven``: the
-    factor of blocks of which some SMs have more than others.
+    factor of blocks of which some SMs have more than others. ``even``: the fraction of the resident blocks of all SMs
+    up to which each SM has as many.
     """
 
     latency: float
     later: float
     uneven: float
+    even: float = 0.0
 
     def predicted_time(
         self, rows: int, loads: int, sms: int, threads: int, batch: int, resident: int, traffic: float = 1.0
@@ -30,9 +32,10 @@ class RowBlocks(NamedTuple):
         A block has ``threads``, of which an SM holds ``resident`` in all blocks, and each thread has ``batch`` of the
         ``loads`` of a row in flight. It reads ``traffic`` times the bytes of these loads. The blocks of an SM take
         turns in its slots. The loads of each turn wait for their latency. Blocks that leave slots free are distributed
-        unevenly.
+        unevenly, if they are more than ``even`` of the slots.
         """
         each, batches, slots = cdiv(rows, sms), cdiv(loads, batch * threads), max(1, resident // threads)
         latency = (self.latency + self.later * (batches - 1)) * cdiv(each, slots)
         time = math.hypot(latency, traffic * LOAD_TIME * each * threads * batch * batches / 1024)
-        return self.uneven * time if 1 < each <= slots and rows < EVEN_USE * slots * sms else time
+        use = rows / (slots * sms)
+        return self.uneven * time if 1 < each <= slots and self.even < use < EVEN_USE else time

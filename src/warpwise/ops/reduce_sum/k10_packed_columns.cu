@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) sum_packed_columns(co
                                                                               long long pitch, int lines, int fold) {
   using Tile = warpwise::PackedColumns<T, VALUES>;
   using Sums = warpwise::Pack<float>;
-  constexpr int kSize = Tile::kSize, kTaken = 4;
+  constexpr int kSize = Tile::kSize, kFew = 4, kMany = 8;
   __shared__ __align__(16) float scratch[THREADS * kSize];
   const int width = blockDim.x, height = blockDim.y, thread = threadIdx.y * width + threadIdx.x, part = blockIdx.y;
   const Tile here(elements, packs, lines);
@@ -63,12 +63,15 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) sum_packed_columns(co
   auto* const words = reinterpret_cast<unsigned long long*>(workspace) + first;
   add_lines(scratch, height * fold, count, thread, threads);
   if (workspace && part == others) {  // `groups` threads take the sums of a column, four each if they are enough
-    const int groups = max(1, min(threads / count, warpwise::cdiv(others, kTaken)));
+    const int groups = max(1, min(threads / count, warpwise::cdiv(others, kFew)));
     for (int i = thread; i < groups * count; i += threads) {
       const int group = i / count, column = i - group * count;
       float sum = group == 0 ? scratch[i] : 0.0f;
-      if (first + column < pitch)
-        sum += warpwise::take_sum<kTaken>(words + column, others, group, groups, static_cast<int>(pitch));
+      if (first + column < pitch) {
+        sum += groups * kFew < others
+                   ? warpwise::take_sum<kMany>(words + column, others, group, groups, static_cast<int>(pitch))
+                   : warpwise::take_sum<kFew>(words + column, others, group, groups, static_cast<int>(pitch));
+      }
       scratch[i] = sum;
     }
     add_lines(scratch, groups, count, thread, threads);

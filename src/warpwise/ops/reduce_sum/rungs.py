@@ -9,11 +9,9 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
-from warpwise.device.target import power_of_two
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._dims import inner_size, is_last, length_along
-from warpwise.ops._row_blocks import RowBlocks
-from warpwise.ops._short_rows import WARPS, Team, most_columns, team
+from warpwise.ops._short_rows import WARPS, most_columns
 from warpwise.ops.reduce_sum.column_geometry import (
     FEW_COLUMNS,
     LARGE,
@@ -25,8 +23,6 @@ from warpwise.ops.reduce_sum.column_geometry import (
     words_fill_sms,
 )
 from warpwise.ops.reduce_sum.columns import (
-    BLOCK,
-    VECTOR,
     adjacent_columns,
     adjacent_limits,
     columns,
@@ -34,28 +30,26 @@ from warpwise.ops.reduce_sum.columns import (
     packed_columns,
     packed_configs,
 )
+from warpwise.ops.reduce_sum.row_geometry import (
+    BATCH,
+    BLOCK,
+    BLOCKS_PER_SM,
+    VECTOR,
+    WARP,
+    batch_of,
+    is_shared,
+    parts_of,
+    sharing_blocks,
+    team_of,
+    threads_of,
+    vector_parts,
+)
 from warpwise.ops.reduce_sum.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
-WARP, BLOCK_OF_TEAMS, MOST_THREADS = 32, 128, 1024
-BATCH = 4  # loads in flight per thread
-FEWEST_VECTORS = 640  # of a row in full batches
-MOST_FULL = 512  # threads of a row that is one batch, at most
-DEEP_BATCH = 8  # loads in flight of a thread of a longer row
-MOST_DEEP = 384  # threads of a longer row, at most
-MAX_ROWS_PER_SM = 4  # rows for each SM up to which ``_few_blocks`` applies
-MIN_FEW_VECTORS = 1025  # 16-byte vectors of a row from which on ``_few_blocks`` applies
-FEW_THREADS = {DEEP_BATCH: (128, 160, 192, 224, 256, 288, 320, 384, 512), BATCH: (256, 320, 384, 512, 640, 768)}
-RESIDENT = {DEEP_BATCH: 1170, BATCH: 1638}  # threads that an SM holds, with 56 and with 40 registers each
-FEW_MODEL = RowBlocks(latency=0.6, later=0.6, uneven=1.4)
-MOST_ROWS = 64  # rows for each SM up to which batches are full; of more, blocks start while others end
-LONG_ROW = 24 * MOST_THREADS  # elements of a row, from which on several blocks share it
-FILL = 768  # threads for each SM, if rows are few: their loads are enough bytes in flight
+BLOCK_OF_TEAMS = 128  # threads of a block of k06 for several rows
 SHORT_ROW = 16  # elements of a row of k11, at most
 SHORT_NARROW_ROW = 64  # the same for 2-byte elements
-MANY_LANES, SHORT_BLOCKS = 4, 16  # lanes of a row of k11, and its blocks that an SM holds: see ``team_of``
-BLOCKS_PER_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
-SHARING_THREADS = 512  # of a block of k09
 MANY_COLUMNS, LONG_COLUMN = 4096, 2048  # of 2-byte elements, in tensors of 16 MB: see ``default``
 MOST_BLOCKS = 2**31 - 1
 
@@ -72,12 +66,6 @@ def over_rows(launch: Launch) -> Launch:
         launch(output.view(-1), input.view(output.numel(), columns))
 
     return launch_over
-
-
-def parts_of(x: torch.Tensor, each: int) -> int:
-    """Blocks per row: at least ``each`` elements per block, and about as many blocks as are resident on the GPU."""
-    rows, columns = x.shape
-    return max(1, min(BLOCKS_PER_SM * sm_count(x) // rows, cdiv(columns, each)))
 
 
 def atomically(launch: Launch) -> Launch:
@@ -128,64 +116,12 @@ def resident_grid(kernel: str, file: str) -> Launch:
     return atomically(launch)
 
 
-def threads_of(x: torch.Tensor) -> int:
-    """Threads per row: up to a warp, a batch of four vectors each.
-
-    A team of lanes reads at least 64 bytes at once if the row is long enough. Longer rows have a block with at most
-    eight vectors per thread, or with two if rows are few. Of up to 64 rows for each SM the batches are full: 1105
-    vectors are one batch of 288 threads, but three of 128, the last one of 81 threads. A row of more than 2048 vectors
-    has batches of eight per thread. One to four rows for each SM: see ``_few_blocks``.
-    """
-    rows, columns = x.shape
-    vectors = cdiv(columns * x.element_size(), VECTOR)
-    if vectors <= WARP * BATCH:
-        return max(power_of_two(cdiv(vectors, BATCH)), min(4, power_of_two(vectors)))
-    fill = FILL * sm_count(x) // max(rows, 1)
-    fewest, most = (1 << (vectors // each).bit_length() - 1 for each in (2 * BATCH, 2))
-    filling = min(power_of_two(fill + 1) // 2, most, MOST_THREADS)
-    if vectors <= FEWEST_VECTORS or rows > MOST_ROWS * sm_count(x):
-        return max(WARP, min(fewest, 2 * BLOCK), filling)
-    if few := _few_blocks(rows, vectors, sm_count(x)):
-        return few[0]
-    batch, threads = (BATCH, MOST_FULL) if vectors <= BATCH * MOST_FULL else (DEEP_BATCH, MOST_DEEP)
-    return max(filling, WARP * cdiv(vectors, WARP * batch * cdiv(vectors, batch * threads)))
-
-
-def batch_of(x: torch.Tensor, threads: int) -> int:
-    """Vectors of a thread in flight: eight in the batches of ``threads_of`` that would be several of four."""
-    vectors = cdiv(x.shape[1] * x.element_size(), VECTOR)
-    if few := _few_blocks(x.shape[0], vectors, sm_count(x)):
-        return few[1]
-    deep = BATCH * max(threads, MOST_FULL) < vectors and x.shape[0] <= MOST_ROWS * sm_count(x)
-    return DEEP_BATCH if deep else BATCH
-
-
-def _few_blocks(rows: int, vectors: int, sms: int) -> tuple[int, int] | None:
-    """Threads, and vectors in flight per thread, for one to four long rows for each SM; None for other rows.
-
-    They have the least predicted time. The blocks are so few that it depends on how evenly they are distributed among
-    the SMs. The model was fitted to 390 times of 26 shapes on an H200. There its choices take up to 6 % more time than
-    the fastest configuration, 2 % on average.
-    """
-    if vectors < MIN_FEW_VECTORS or not sms <= rows <= MAX_ROWS_PER_SM * sms:
-        return None
-    forms = ((threads, batch) for batch, counts in FEW_THREADS.items() for threads in counts)
-    return min(
-        forms, key=lambda form: FEW_MODEL.predicted_time(rows, vectors, sms, form[0], form[1], RESIDENT[form[1]])
-    )
-
-
 def _pass(sums: torch.Tensor, x: torch.Tensor, parts: int) -> None:
     rows, columns = x.shape
     threads, batch = (threads_of(x), batch_of(x, threads_of(x))) if parts == 1 else (BLOCK, BATCH)
     together = BLOCK_OF_TEAMS // threads if threads <= WARP else 1
     kernel = TWO_PASSES[f"sum_two_passes<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {threads}, {batch}>"]
     kernel[(cdiv(rows, together), parts), (threads, together)](x, cuda.out(sums), rows, columns)
-
-
-def vector_parts(x: torch.Tensor) -> int:
-    """Blocks per row; one if 1024 threads add at most 24 elements each, which is faster than a second launch."""
-    return 1 if x.shape[1] <= LONG_ROW else parts_of(x, each=4 * BLOCK * VECTOR // x.element_size())
 
 
 @over_rows
@@ -212,19 +148,6 @@ def triton_two_passes(sums: torch.Tensor, x: torch.Tensor) -> None:
         sum_two_passes[(rows,)](partial, sums, parts, 1, BLOCK=block, num_warps=4)
 
 
-def team_of(rows: int, columns: int, itemsize: int, sms: int) -> Team:
-    """The team of a row of k11. Half of its usual lanes for rows of more than 32 2-byte elements, if the usual blocks
-    are more than the SMs hold at once.
-
-    100000 x 48 in bfloat16 takes 4.7 µs with two lanes of 24 elements, 5.3 with four lanes of 16.
-    """
-    shape, pack = team(columns, itemsize), VECTOR // itemsize
-    if shape.lanes < MANY_LANES or shape.grid(rows) <= SHORT_BLOCKS * sms:
-        return shape
-    lanes = shape.lanes // 2
-    return Team(lanes, cdiv(columns, lanes * pack) * pack)
-
-
 def short_rows(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
     if dim is not None and not is_last(input, dim):
         input, dim = input.movedim(dim, -1).contiguous(), -1
@@ -235,26 +158,10 @@ def short_rows(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> No
     kernel[shape.grid(rows), (WARP, WARPS)](input, cuda.out(output), rows, columns)
 
 
-def sharing_blocks(x: torch.Tensor) -> tuple[int, int, int]:
-    """Threads of a block of k09, their loads in flight, and blocks per row.
-
-    Blocks of 256 threads for one batch each if an SM then has one at most. Larger sums have one block of 512 threads
-    for each SM, or two if a thread has several batches. With eight loads in flight, 43 to 64 registers, an SM holds
-    just two, so each SM has the same number. With three blocks of 256 threads for each SM, which holds six, some SMs
-    have more: 20 million float32 elements took 29.0 µs instead of 21.1.
-    """
-    (rows, columns), sms = x.shape, sm_count(x)
-    vectors = cdiv(columns * x.element_size(), VECTOR)
-    if rows * vectors <= sms * BLOCK * BATCH:
-        return BLOCK, BATCH, cdiv(vectors, BLOCK * BATCH)
-    blocks = sms if rows * vectors <= sms * SHARING_THREADS * DEEP_BATCH else 2 * sms
-    return SHARING_THREADS, DEEP_BATCH, max(1, min(blocks // rows, cdiv(vectors, SHARING_THREADS)))
-
-
 @over_rows
 def last_block(sums: torch.Tensor, x: torch.Tensor) -> None:
     rows, columns = x.shape
-    if columns <= LONG_ROW:
+    if not is_shared(rows, columns, x.element_size(), sm_count(x)):
         _pass(sums, x, 1)
         return
     threads, batch, parts = sharing_blocks(x)
@@ -337,9 +244,9 @@ RUNGS = (
 def default(input: torch.Tensor, dim: int | None) -> str | None:
     """The rung for these arguments, or None for PyTorch.
 
-    For all elements or along the last dimension: k11 for rows of up to 16 elements (2 bytes: 64), k09 for rows of more
-    than 24,576 elements if there are at most four for each SM, else k06. Along another dimension, the first of these
-    cases that applies:
+    For all elements or along the last dimension: k11 for rows of up to 16 elements (2 bytes: 64), k09 for rows that
+    several blocks share (``is_shared``) if there are at most four for each SM, else k06. Along another dimension, the
+    first of these cases that applies:
 
     - k12 for columns of up to 32 elements whose 16-byte words give each SM 256 threads;
     - of up to 64 columns along the first dimension, k10 if k08 would divide them into parts, or if one block of k10
@@ -360,7 +267,8 @@ def default(input: torch.Tensor, dim: int | None) -> str | None:
         length = input.numel() if dim is None else length_along(input, dim)
         if dim is not None and 0 < length <= most:
             return "k11_short_rows"
-        shared = length > LONG_ROW and 2 * input.numel() // length <= BLOCKS_PER_SM * sm_count(input)
+        rows, sms = input.numel() // max(1, length), sm_count(input)
+        shared = 2 * rows <= BLOCKS_PER_SM * sms and is_shared(rows, length, input.element_size(), sms)
         return "k09_last_block" if shared else "k06_two_passes"
     length = length_along(input, dim)
     columns = input.numel() // max(1, length)

@@ -139,15 +139,18 @@ def _along_rows(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> st
 def _along_columns(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str:
     """The rung if the elements of a row are not adjacent. The first of these cases that applies:
 
-    - from 32 MB on, if a block of k07 holds its columns, but less than 128 bytes of each row: k10 along the first
-      dimension for an odd number of 2-byte elements, which k07 loads singly; else k09, or k07 on GPUs without clusters;
+    - from 32 MB on, and for 4-byte elements from 8 MB on if rows are not whole sectors, if a block of k07 holds its
+      columns, but less than 128 bytes of each row: k10 along the first dimension for an odd number of 2-byte elements,
+      which k07 loads singly; else k09, or k07 on GPUs without clusters;
     - k10 for columns along the first dimension that a block does not hold, from 8 MB on (2-byte elements: 2 MB) or less
       (``is_packed``);
     - k09 for columns that clusters compute faster (``is_for_cluster``);
     - k07.
     """
     size, inner = output.element_size(), inner_size(output, dim)
-    if output.nbytes >= _columns.LARGE_BYTES and 0 < _columns.held_bytes(dim, grad_output, output) < _columns.LINE:
+    # A block has 64 bytes of each row, which are in three sectors instead of two if rows are not whole sectors.
+    least = _columns.PACKED_BYTES if size >= 4 and inner * size % _columns.SECTOR else _columns.LARGE_BYTES
+    if output.nbytes >= least and 0 < _columns.held_bytes(dim, grad_output, output) < _columns.LINE:
         if size == 2 and inner % 2 == 1 and output.numel() == length_along(output, dim) * inner:
             return "k10_packed_columns"
         return "k09_cluster_columns" if _columns.cluster_limits(output, dim) is None else "k07_columns"

@@ -31,6 +31,8 @@ REGISTER_COLUMNS, TRITON_COLUMNS = 32768, 65536
 SPLIT_COLUMNS = 24576  # elements of a row: k12 computes longer ones if they are few
 SPLIT_USE = 0.8  # rows for each SM below which k12 is faster than k06
 FEW_USE = 0.125  # the same, than k05
+CLUSTERED = {2: (512, 1200), 4: (384, 512)}  # elements of unaligned columns of k10: more than, and at most
+LEAST_LOAD = 4  # bytes of a load of k10, of which the rows must be multiples
 
 
 def triton_row(out: torch.Tensor, x: torch.Tensor) -> None:
@@ -151,13 +153,16 @@ def _along_rows(input: torch.Tensor, dim: int) -> str:
 def _along_columns(input: torch.Tensor, dim: int) -> str:
     """The rung if the elements of a row are not adjacent. The first of these cases that applies:
 
-    - from 32 MB on, if a block of k09 does not hold its columns in 128 bytes of each row: k15 if an SM has room for two
-      of its tiles, else k13 along the first dimension;
+    - from 32 MB on, if a block of k09 does not hold its columns in 128 bytes of each row: for rows that are not
+      multiples of 16 bytes k09 or k10 (``_unaligned_columns``); k15 if an SM has room for two of its tiles, else k13
+      along the first dimension;
     - k13 for columns along the first dimension that a block does not hold, from 8 MB on or less (``is_packed``);
     - k10 for columns that clusters compute faster (``is_for_cluster``);
     - k09.
     """
     if input.nbytes >= _columns.LARGE_BYTES and _columns.held_bytes(dim, input) < _columns.LINE:
+        if name := _unaligned_columns(input, dim):
+            return name
         if k15_shared_columns.is_wide(input, dim):
             return "k15_shared_columns"
         if input.numel() == length_along(input, dim) * inner_size(input, dim):
@@ -165,3 +170,20 @@ def _along_columns(input: torch.Tensor, dim: int) -> str:
     if _columns.is_packed(dim, input):
         return "k13_packed_columns"
     return "k10_cluster_columns" if _columns.is_for_cluster(dim, input) else "k09_columns"
+
+
+def _unaligned_columns(input: torch.Tensor, dim: int) -> str | None:
+    """The rung of large tensors whose rows are not multiples of 16 bytes, or None.
+
+    A tile of k15 is then 128 bytes that are not whole lines. k09 for an even number of 2-byte elements whose columns a
+    block holds in 64 bytes of each row: 370 x 81634 takes 60 µs, 74 by k15. k10, with 128 bytes, for longer ones up to
+    1200 elements, and for columns of 385 to 512 4-byte elements: 501 x 75889 takes 134 µs, 150 by k15.
+    """
+    size, inner, length = input.element_size(), inner_size(input, dim), length_along(input, dim)
+    if inner * size % _launch.PACK == 0 or inner * size % LEAST_LOAD:
+        return None
+    if size == 2 and _columns.held_bytes(dim, input) >= _columns.LINE // 2:
+        return "k09_columns"
+    least, most = CLUSTERED[size]
+    clustered = least < length <= most and _columns.cluster_limits(input, dim) is None
+    return "k10_cluster_columns" if clustered else None
