@@ -141,8 +141,8 @@ def _by_rows(a: torch.Tensor, x: torch.Tensor) -> str:
     - k08 for short contiguous rows, of a matrix on 16 bytes, that other rungs load 2 bytes at a time (64 to 384
       elements, from 4 MB on) or up to 4 bytes (3 to 16 elements, from 256 KB on); k03 where k08 does not run;
     - k06 for rows that are not aligned to 16 bytes, of 10,000 bytes and more in matrices of less than 16 rows or 1 MB,
-      of 2048 in others up to 8 MB, of 1024 (2-byte elements: 768) in larger ones; not for a few long rows that k03
-      loads 8 bytes at a time (``whole_wave``);
+      of 2048 in others up to 8 MB, of 1024 (2-byte elements: 768) in larger ones; not for a few long rows or
+      many rows that k03 loads 8 bytes at a time (``whole_wave``, ``many_rows``);
     - k03.
     """
     (m, k), size, pitch, nbytes = a.shape, a.element_size(), row_pitch(a), a.nbytes
@@ -153,5 +153,7 @@ def _by_rows(a: torch.Tensor, x: torch.Tensor) -> str:
         return "k08_packed_rows" if k08_packed_rows.limits(a, x) is None else "k03_rows_together"
     shortest = SHORT_ROWS if nbytes < 8 * MEDIUM else SHORTEST_ROWS if size == 4 else SHORTEST_HALVES
     few = m < k03_rows_together.FEW_ROWS or nbytes < MEDIUM
-    large = k * size >= (LONG_ROW if few else shortest) and not k03_rows_together.whole_wave(a, bytes_a_load)
+    large = k * size >= (LONG_ROW if few else shortest)
+    if k03_rows_together.whole_wave(a, bytes_a_load) or k03_rows_together.many_rows(a, bytes_a_load):
+        return "k03_rows_together"
     return "k06_unaligned_rows" if bytes_a_load < VECTOR and large else "k03_rows_together"

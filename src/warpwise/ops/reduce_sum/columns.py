@@ -16,10 +16,11 @@ from warpwise.ops._packed_columns import Lines, lines_of
 from warpwise.ops.reduce_sum.column_geometry import (
     LONG_WORD,
     MOST_PACKETS,
+    NARROW_WORD,
     PACKETS,
-    THREADS,
     column_geometry,
     word_geometry,
+    word_of,
 )
 
 HERE = Path(__file__).parent
@@ -134,7 +135,7 @@ def adjacent_columns(output: torch.Tensor, input: torch.Tensor, dim: int) -> Non
         return
     shape = word_geometry(output.numel(), inner * size, length, size, sm_count(input))
     input = input.clone() if input.data_ptr() % shape.bytes else input
-    types = f"{cuda.ctype(input.dtype)}, {shape.bytes}, {THREADS}, {shape.values}"
+    types = f"{cuda.ctype(input.dtype)}, {shape.bytes}, {shape.threads}, {shape.values}"
     kernel = ADJACENT_COLUMNS[f"sum_adjacent_columns<{types}>"]
     word = shape.bytes // size
     words = output.numel() // word
@@ -142,10 +143,13 @@ def adjacent_columns(output: torch.Tensor, input: torch.Tensor, dim: int) -> Non
 
 
 def adjacent_limits(input: torch.Tensor, dim: int | None) -> str | None:
-    """The limits of k12: a stride of whole 8-byte words, and an index of words that fits in 32 bits."""
+    """The limits of k12: a stride of whole words, and an index of words that fits in 32 bits."""
     if dim is None or is_last(input, dim):
         return "takes a dimension other than the last"
-    if (stride := inner_size(input, dim) * input.element_size()) % LONG_WORD:
-        return f"takes columns whose elements are a multiple of {LONG_WORD} bytes apart, not {stride}"
-    words = input.nbytes // LONG_WORD // max(1, length_along(input, dim))
+    size = input.element_size()
+    stride = inner_size(input, dim) * size
+    if (word := word_of(stride, size)) is None:
+        least = NARROW_WORD if size < NARROW_WORD else LONG_WORD
+        return f"takes columns whose elements are a multiple of {least} bytes apart, not {stride}"
+    words = input.nbytes // word // max(1, length_along(input, dim))
     return f"takes up to {MOST_WORDS} words of columns, not {words}" if words > MOST_WORDS else None

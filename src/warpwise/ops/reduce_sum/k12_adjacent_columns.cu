@@ -2,7 +2,8 @@
 //
 // In k08 a thread has one column. 2 x 1000000 in float32 are then 3907 blocks, which the GPU starts in 5.9 µs, one
 // every 1.5 ns; here a word of 16 bytes has four columns, so there are 977 blocks. Longer columns have two blocks for
-// each SM, with words of 8 bytes: `height` threads share a column, and 16 loads in flight per thread are 64 KB per SM.
+// each SM, with words of 8 bytes (4 bytes of 2-byte elements that 8 bytes do not divide): `height` threads share a
+// column, and 16 loads in flight per thread are 64 KB per SM.
 
 #include <warpwise/core/numeric.cuh>
 #include <warpwise/core/previous_kernel.cuh>

@@ -232,7 +232,7 @@ RUNGS = (
     make_rung(
         HERE,
         "k12_adjacent_columns",
-        "a thread sums the adjacent columns of one word of 8 or 16 bytes",
+        "a thread sums the adjacent columns of one word of 4 to 16 bytes",
         adjacent_columns,
         dtypes=KERNEL_DTYPES,
         limits=adjacent_limits,
@@ -251,8 +251,8 @@ def default(input: torch.Tensor, dim: int | None) -> str | None:
     - k12 for columns of up to 32 elements whose 16-byte words give each SM 256 threads;
     - of up to 64 columns along the first dimension, k10 if k08 would divide them into parts, or if one block of k10
       replaces a larger block of k08, else k08;
-    - k12 for longer columns in tensors of 4 MB and more whose 8-byte words give each SM one or two blocks (at least 1.5
-      for columns of 5000 and more elements);
+    - k12 for longer columns in tensors of 4 MB and more whose words of 8 bytes (2-byte elements: 4 or 8) give each SM
+      one or two blocks (at least 1.5 for columns of 5000 and more elements);
     - along a middle dimension, PyTorch for 4096 and more columns of more than 2048 2-byte elements, from 16 MB on, else
       k08;
     - along the first dimension, k10 for columns of 5000 and more 4-byte elements, from 64 MB on, and for 2-byte
