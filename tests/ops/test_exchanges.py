@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from warpwise import ops
+from warpwise import operation, ops
 from warpwise.operation import assume_sm_count
 
 
@@ -22,6 +22,20 @@ def test_parts_of_columns(rung, rows, columns, dtype, sms):
         sums = ops.reduce_sum(x, 0, rung=rung)
         assert torch.equal(sums, ops.reduce_sum(x, 0, rung=rung))
     assert_close(sums, x.double().sum(0), dtype)
+
+
+@pytest.mark.parametrize("rows,columns,dtype", [(20001, 40, torch.float32), (15001, 33, torch.bfloat16)])
+def test_teams_of_parts(rows, columns, dtype):
+    torch.manual_seed(rows)
+    x = torch.randn(rows, columns).to(dtype)
+    rung = operation.get("reduce_sum").rung("k10")
+    with assume_sm_count(132):
+        teams = [config for config in rung.configs(x, 0) if "_g" in config]
+        assert len(teams) == 3
+        for config in teams:
+            sums = ops.reduce_sum(x, 0, rung=f"k10_packed_columns@{config}")
+            assert torch.equal(sums, ops.reduce_sum(x, 0, rung=f"k10_packed_columns@{config}"))
+            assert_close(sums, x.double().sum(0), dtype)
 
 
 @pytest.mark.parametrize("sms", [2, 16, 132])
