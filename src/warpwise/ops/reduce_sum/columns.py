@@ -36,7 +36,7 @@ PACKED_WIDTH = 32  # packs of a tile of k10
 PACKED_VALUES = (8, 4, 2)  # loads in flight of a thread of k10
 PACKED_FORM = re.compile(r"u(\d+)(?:_g(\d+))?")  # loads in flight, parts of a team (without it, one team)
 MAX_TEAM_COLUMNS = 64  # columns up to which there are configurations with teams of parts
-LEAST_TEAMS = 16  # parts from which on there are configurations with teams
+LEAST_TEAMS, MOST_TEAM_VALUES = 16, 4  # parts from which on there are such configurations, and loads in flight
 PACKED_BYTES = (1 << 21, 1 << 23)  # of a tensor, up to which a thread has two loads in flight, and four
 FEW_FOLDED = 24  # columns, at most, for which a thread has two loads in flight
 MANY_PACKETS = 1200  # sums of parts: if there are more with four loads in flight, a thread has eight
@@ -91,7 +91,11 @@ def packed_configs(input: torch.Tensor, dim: int | None) -> tuple[str, ...]:
         rows = shape.parts * (1 if shape.tiles == 1 else shape.fold)
         values = 8 if rows * columns > MANY_PACKETS else 4
     parts = {each: _lines(input, columns, each).parts for each in dict.fromkeys((values, *PACKED_VALUES))}
-    teams = (f"u{each}_g{math.isqrt(count) + 1}" for each, count in parts.items() if count >= LEAST_TEAMS)
+    teams = (
+        f"u{each}_g{math.isqrt(count) + 1}"
+        for each, count in parts.items()
+        if count >= LEAST_TEAMS and each <= MOST_TEAM_VALUES
+    )
     return *(f"u{each}" for each in parts), *(teams if columns <= MAX_TEAM_COLUMNS else ())
 
 
@@ -126,10 +130,10 @@ def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None, c
     workspace = semaphores(input, 2 * packets) if together else None
     sums = output if rows == 1 or together else input.new_empty((rows, columns), dtype=torch.float32)
     types = f"{cuda.ctype(input.dtype)}, {cuda.ctype(sums.dtype)}"
-    kernel = PACKED_COLUMNS[f"sum_packed_columns<{types}, {BLOCK}, {values}>"]
+    kernel = PACKED_COLUMNS[f"sum_packed_columns<{types}, {BLOCK}, {values}, {str(team > 0).lower()}>"]
     launch = kernel[(shape.tiles, shape.parts), (shape.width, shape.height)]
     line = columns * shape.fold // folded
-    launch(input, cuda.out(sums), workspace, input.numel(), shape.packs, line, shape.lines, folded, team or shape.parts)
+    launch(input, cuda.out(sums), workspace, input.numel(), shape.packs, line, shape.lines, folded, max(1, team))
     if rows > 1 and not together:
         _columns(output, sums, None, columns, columns, rows, rows)
 

@@ -2,7 +2,7 @@
 //
 // A thread adds one pack of every line that it reads. One block folds a line that it holds. The block of the last part
 // adds the sums of few parts, which it gets as in k09; otherwise the partial sums (parts, line) are (parts * fold,
-// columns) to k08. Of more parts, the last block of each team of parts adds those of its team first.
+// columns) to k08. Of more parts, the last block of each team of parts may add those of its team first.
 
 #include <warpwise/core/packed_columns.cuh>
 #include <warpwise/core/partial_sums.cuh>
@@ -26,9 +26,9 @@ __device__ inline void add_lines(float* lines, int from, int count, int thread, 
 
 // x: `elements`, in `lines` of `packs` packs, the last line perhaps partial; sums: (parts, pitch), where
 // pitch is packs * Pack::size / fold, or (pitch,) with a workspace of parts - 1 words of 8 bytes for each sum, zeros
-// before and after. team: parts whose sums one of their blocks adds. Block: (width, height), up to THREADS. Grid:
+// before and after. TEAMS: of `team` parts, else all parts are one team. Block: (width, height), up to THREADS. Grid:
 // (cdiv(packs, width), parts), in x 1 if fold > 1.
-template <class T, class R, int THREADS, int VALUES>
+template <class T, class R, int THREADS, int VALUES, bool TEAMS>
 __global__ void __launch_bounds__(THREADS, 1024 / THREADS) sum_packed_columns(const T* x, R* sums, int* workspace,
                                                                               long long elements, long long packs,
                                                                               long long pitch, int lines, int fold,
@@ -64,11 +64,17 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) sum_packed_columns(co
   const long long first = static_cast<long long>(blockIdx.x) * count;
   auto* const words = reinterpret_cast<unsigned long long*>(workspace) + first;
   add_lines(scratch, height * fold, count, thread, threads);
-  // Adds the sums that `sent` blocks sent, `step` words apart, to those of this block: `groups` threads take the sums
-  // of a column, four each if they are enough.
-  const auto add_sent = [&](unsigned long long* from, int sent, int step) {
+  // The last block of a team adds the sums of its team, then the last block of all those of the other teams: `groups`
+  // threads take the sums of a column, four each if they are enough.
+  const int begin = TEAMS ? part / team * team : 0;  // the first part of this block's team
+  const bool ends = workspace && (part == others || TEAMS && part == begin + team - 1);
+#pragma unroll 1
+  for (int stage = ends ? 0 : 2; stage < (TEAMS && part == others ? 2 : 1); ++stage) {
+    auto* const from = words + (stage == 0 ? begin : team - 1) * pitch;
+    const int sent = stage == 0 ? part - begin : begin / team;
+    const int step = static_cast<int>(pitch) * (stage == 0 ? 1 : team);
     const int groups = max(1, min(threads / count, warpwise::cdiv(sent, kFew)));
-    for (int i = thread; i < groups * count; i += threads) {
+    for (int i = thread; sent > 0 && i < groups * count; i += threads) {
       const int group = i / count, column = i - group * count;
       float sum = group == 0 ? scratch[i] : 0.0f;
       if (first + column < pitch) {
@@ -78,11 +84,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) sum_packed_columns(co
       scratch[i] = sum;
     }
     add_lines(scratch, groups, count, thread, threads);
-  };
-  const int begin = part / team * team, step = static_cast<int>(pitch);  // the first part of this block's team
-  if (workspace && part > begin && part == min(begin + team - 1, others))
-    add_sent(words + begin * pitch, part - begin, step);
-  if (workspace && part == others && begin > 0) add_sent(words + (team - 1) * pitch, begin / team, team * step);
+  }
   for (int i = thread; i < count && first + i < pitch; i += threads) {
     if (workspace && part < others)
       warpwise::send_value(words + part * pitch + i, scratch[i]);
