@@ -74,6 +74,11 @@ FAMILIES = {
     "softmax_backward_columns": Family(
         "softmax_backward", {"rows": (100, 1500), "columns": (6000, 131072)}, ALONG_COLUMNS,
         ("k07", "k09", "k10")),
+    "softmax_some_columns": Family(
+        "softmax", {"rows": (1000, 60000), "columns": (65, 700)}, ALONG_COLUMNS, ("k09", "k10", "k13")),
+    "softmax_backward_some_columns": Family(
+        "softmax_backward", {"rows": (1000, 60000), "columns": (65, 700)}, ALONG_COLUMNS, ("k07", "k09", "k10")),
+    "rows": Family("matvec", {"m": (100, 60000), "k": (300, 131072)}, {}, ("k03", "k06")),
     "short_rows": Family("matvec", {"m": (16384, 131072), "k": (33, 512)}, {}, ("k03", "k06", "k08")),
     "few_long_rows": Family("matvec", {"m": (16, 1000), "k": (20000, 131072)}, {}, ("k03", "k06")),
     "few_columns": Family("matvec", {"m": (1000, 65536), "k": (20, 300)}, {"column_major": True}, ("k04", "k07")),
@@ -81,7 +86,12 @@ FAMILIES = {
         "reduce_sum", {"rows": (2000, 131072), "columns": (2, 64)}, ALONG_COLUMNS, ("k08", "k10")),
     "sum_columns": Family(
         "reduce_sum", {"rows": (500, 60000), "columns": (64, 4096)}, ALONG_COLUMNS, ("k08", "k10")),
+    "sum_long_columns": Family(
+        "reduce_sum", {"rows": (64, 6000), "columns": (4096, 131072)}, ALONG_COLUMNS, ("k08", "k10", "k12")),
+    "sum_rows": Family(
+        "reduce_sum", {"rows": (16, 8000), "columns": (2000, 131072)}, {"dim": -1}, ("k06", "k09")),
     "sum_short_rows": Family("reduce_sum", {"rows": (2000, 131072), "columns": (2, 300)}, {"dim": -1}, ("k06", "k11")),
+    "transpose": Family("transpose", {"rows": (33, 16384), "cols": (33, 16384)}, {}, ("k04", "k05", "k09")),
 }  # fmt: skip
 
 
