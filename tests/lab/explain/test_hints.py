@@ -206,6 +206,15 @@ def test_partial_waves_and_small_grids() -> None:
     assert small is not None and "4 blocks leave 128 of 132 SMs idle" in small.text and small.speedup > 10
 
 
+@pytest.mark.parametrize("blocks,uneven", [(132, False), (528, False), (600, True), (950, True), (951, False)])
+def test_blocks_that_need_more_than_half_of_the_places_are_uneven(blocks: int, uneven: bool) -> None:
+    hint = titled(explained(made(row("FFMA", 1, 10**8), blocks=blocks, cycles=5e4))[2], "uneven blocks")
+    assert (hint is not None) == uneven
+    if hint is not None and blocks == 600:
+        assert "600 blocks for 1,056 places (8 on each of 132 SMs): 5 blocks per SM would be even" in hint.text
+        assert "of which an SM holds 5 blocks, or at least 10" in hint.idea and hint.speedup is None
+
+
 def test_more_blocks_do_not_shorten_the_path_of_a_warp_without_a_loop() -> None:
     def loads(each_warp: int) -> float:
         row = load("LDG.E", 3, 4 * 8 * each_warp, sectors=4, ideal=4, tags=1)
