@@ -38,3 +38,20 @@ def test_tables(how: str, races: bool, num_warps: int) -> None:
     table, out = torch.zeros(64, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
     findings = table_of_all[4].check(table, wt.out(out), how, 64, num_warps=num_warps)
     assert {finding.kind for finding in findings} == ({DataRace} if races else set())
+
+
+@wt.jit
+def product_of_wrapped_rows(x_ptr, y_ptr, out_ptr, n, K: tl.constexpr, BLOCK: tl.constexpr):
+    rows, k = tl.arange(0, BLOCK) % n, tl.arange(0, K)
+    x = tl.load(x_ptr + rows[:, None] * K + k[None, :])
+    y = tl.load(y_ptr + rows[None, :] * K + k[:, None])
+    tl.store(out_ptr + rows[:, None] * n + rows[None, :], tl.dot(x, y, input_precision="ieee"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_equal_rows_and_columns_have_equal_products(dtype: torch.dtype) -> None:
+    """Several lanes store the product of the same row and column: they store the same value."""
+    x, y = torch.randn(2, 45, 64, generator=torch.Generator().manual_seed(0)).to(dtype)
+    out = torch.empty(45, 45)
+    assert product_of_wrapped_rows[1].check(x, y, wt.out(out), 45, 64, 128) == []
+    torch.testing.assert_close(out, x.float() @ y.float().T, rtol=1e-5, atol=1e-4)

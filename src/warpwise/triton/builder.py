@@ -202,12 +202,12 @@ class Builder(InterpreterBuilder):
         self, a: TensorHandle, b: TensorHandle, d: TensorHandle, input_precision: Any, max_num_imprecise_acc: Any
     ) -> TensorHandle:
         left, right, addend = values_of(a), values_of(b), values_of(d)
-        # Integers below 2**53 in absolute value are exact in float64, and a float64 matmul is a BLAS call.
-        kind = np.float64 if addend.dtype.kind in "iu" or addend.dtype == np.float64 else np.float32
-        product = np.matmul(left.astype(kind), right.astype(kind))
+        # Integers below 2**53 are exact in float64. A BLAS sums in an order that depends on the position in the block:
+        # rounded from float64 to float32, equal rows and columns have equal results, as on a GPU.
+        product = np.matmul(left.astype(np.float64), right.astype(np.float64))
         if addend.dtype.kind in "iu":
             return TensorHandle(product.astype(np.int64).astype(addend.dtype) + addend, d.dtype.scalar)
-        result = handle_of(product + addend.astype(kind), d.dtype)
+        result = handle_of((product if addend.dtype == np.float64 else product.astype(np.float32)) + addend, d.dtype)
         if self.special is not None:
             self.special.note_reduction("dot", (left, right, addend), values_of(result), d.dtype.scalar.name)
         return result
