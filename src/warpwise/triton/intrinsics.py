@@ -12,7 +12,7 @@ from typing import Any
 import triton.language as tl
 
 from warpwise.cuda.errors import CompileError, KernelTimeout
-from warpwise.triton import reductions
+from warpwise.triton import reductions, scalar_functions
 from warpwise.triton.builder import values_of
 from warpwise.triton.compat import TritonSemantic, bind_semantic
 from warpwise.triton.undefined import report
@@ -97,11 +97,11 @@ class Intrinsics:
 
     def scalar_condition(self, value: Any) -> Any:
         """Return the condition of an ``if`` or ``while``; raise ``CompileError`` for a block of several elements."""
-        if isinstance(value, tl.tensor) and value.handle.data.size != 1:
+        if isinstance(value, tl.tensor) and value.handle.data.size != 1 and not scalar_functions.in_progress():
             raise CompileError(
                 f"a condition must be a scalar, got a block of shape {value.handle.data.shape}: use tl.where or a mask"
             )
-        return bool(self.defined_item(value)) if isinstance(value, tl.tensor) else value
+        return bool(self.defined_item(self._condition(value))) if isinstance(value, tl.tensor) else value
 
     def assertion(self, condition: Any, message: Callable[[], Any]) -> None:
         """``assert condition, message``: ``tl.device_assert``, which tests each element of a block."""
@@ -152,6 +152,8 @@ class Intrinsics:
 def scalar_item(block: tl.tensor) -> Any:
     """Return the value of a scalar tensor; raise ``ValueError`` for a block of several elements."""
     values = values_of(block.handle)
+    if values.size != 1 and scalar_functions.in_progress():
+        return scalar_functions.common_value(values)
     if values.size != 1:
         raise ValueError(
             f"expected a scalar, got a block of shape {values.shape}: use tl.where, a mask, or reduce it first"
@@ -192,5 +194,6 @@ def language_overrides(semantic: TritonSemantic) -> dict[str, Callable[..., Any]
         "max_contiguous": identity,
         "max_constancy": identity,
         "reduce": functools.partial(reductions.reduce, _semantic=semantic),
+        "map_elementwise": scalar_functions.map_elementwise,
         "associative_scan": functools.partial(reductions.associative_scan, _semantic=semantic),
     }

@@ -11,6 +11,7 @@ import triton.language as tl
 
 from warpwise.triton.builder import handle_of, values_of
 from warpwise.triton.compat import TensorHandle
+from warpwise.triton.scalar_functions import apply, to_tensor
 from warpwise.triton.undefined import passed_on
 from warpwise.triton.undefined_extremes import changed_extremes
 
@@ -21,21 +22,12 @@ def _constant(value: Any) -> Any:
     return value.value if isinstance(value, tl.constexpr) else value
 
 
-def _to_tensor(data: Array, dtype: tl.dtype) -> tl.tensor:
-    """Return a block, or a scalar if ``data`` has no axes."""
-    if data.ndim == 0:
-        return tl.tensor(TensorHandle(data.reshape(1), dtype.scalar), dtype.scalar)
-    return tl.tensor(TensorHandle(data, dtype.scalar), tl.block_type(dtype.scalar, list(data.shape)))
-
-
 def _combine(combine: Callable[..., Any], left: list[Array], right: list[Array], kinds: list[tl.dtype]) -> list[Array]:
     """Apply the kernel's combine function to two lists of slices."""
-    operands = [_to_tensor(data, kind) for data, kind in zip([*left, *right], [*kinds, *kinds], strict=True)]
-    result = combine(*operands)
-    parts = list(result) if isinstance(result, (tuple, tl.tuple)) else [result]
+    operands = [to_tensor(data, kind) for data, kind in zip([*left, *right], [*kinds, *kinds], strict=True)]
     shaped = []
-    for part, before, kind in zip(parts, left, kinds, strict=True):
-        data = handle_of(values_of(part.handle), kind).data if isinstance(part, tl.tensor) else part
+    for part, before, kind in zip(apply(combine, operands), left, kinds, strict=True):
+        data = handle_of(values_of(part.handle), kind).data
         shaped.append(np.broadcast_to(data, before.shape) if np.shape(data) != before.shape else data)
     return shaped
 
@@ -118,7 +110,7 @@ def reduce(
         results = [part[0] for part in folded]
     if keep_dims:
         results = [r.reshape([1] * rank) if axis is None else np.expand_dims(r, axis) for r in results]
-    output = tuple(_to_tensor(np.asarray(result), kind) for result, kind in zip(results, kinds, strict=True))
+    output = tuple(to_tensor(np.asarray(result), kind) for result, kind in zip(results, kinds, strict=True))
 
     def undefined(lanes: list[Array], result: int) -> Array:
         """A result depends on every operand along the axis, unless an extreme is decided without it."""
@@ -186,7 +178,7 @@ def associative_scan(
         data = [np.concatenate([old[:distance], new[distance:]]) for old, new in zip(data, combined, strict=True)]
         distance *= 2
     data = [np.moveaxis(part[::-1] if reverse else part, 0, axis) for part in data]
-    output = tuple(_to_tensor(np.ascontiguousarray(part), kind) for part, kind in zip(data, kinds, strict=True))
+    output = tuple(to_tensor(np.ascontiguousarray(part), kind) for part, kind in zip(data, kinds, strict=True))
 
     def undefined(lanes: list[Array], result: int) -> Array:
         """Each result depends on the operands before it along the axis, or on those after it."""
