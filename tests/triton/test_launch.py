@@ -235,3 +235,25 @@ def test_an_autotuner_of_a_program_chooses_the_first_configuration() -> None:
     kernel[1](x, out, 16, 2.0)
     assert kernel.best_config is configs[0]
     torch.testing.assert_close(out, 2 * x)
+
+
+def test_a_launch_returns_the_compiled_kernel() -> None:
+    x, out = torch.randn(16), torch.zeros(16)
+    launched = scale[1](x, out, 16, 2.0, BLOCK=16, num_warps=2, waves_per_eu=2)
+    compiled = scale.compile_for(x, out, 16, 2.0, BLOCK=16, num_warps=2)
+    assert launched.n_regs == compiled.registers > 0
+    assert (launched.n_spills, launched.shared, launched.name) == (compiled.spills, compiled.shared, "scale")
+    assert launched.asm["ptx"] == compiled.ptx
+    assert (launched.metadata.shared, launched.metadata.num_warps) == (compiled.shared, 2)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="Triton warms up by its driver")
+def test_a_warm_up_without_a_gpu_is_launched_later() -> None:
+    x, out = torch.randn(16), torch.zeros(16)
+    warm = scale.warmup(torch.float32, torch.float32, 16, 2.0, BLOCK=16, num_warps=1, grid=(1,))
+    warm._init_handles()
+    assert warm.n_regs > 0
+    assert warm.metadata.num_warps == 1
+    warm[1, 1, 1](x, out, 16, 2.0, 16)
+    torch.testing.assert_close(out, 2 * x)
+    assert all(each.n_regs > 0 for each in tuned_scale.warmup(x, out, 16, 2.0, grid=(1,)))

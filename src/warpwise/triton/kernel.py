@@ -31,6 +31,7 @@ from warpwise.triton.compat import (
     jit_options,
 )
 from warpwise.triton.interpreter import INTERPRETER, Interpreter
+from warpwise.triton.launched import LaunchedKernel
 from warpwise.triton.sources import replaced_source
 
 _SCALARS = frozenset({bool, int, float, str, type(None)})
@@ -55,6 +56,8 @@ class BoundKernel:
         check for races, unwritten outputs or reads of them); bounds are always checked. Raises the exception of the
         first finding; ``ArgumentError`` for wrong arguments or tensors on several devices; ``LaunchError`` if the grid
         or the resources exceed the device's limits; ``CompileError`` with the kernel's line.
+
+        Returns Triton's compiled kernel, on the CPU a ``LaunchedKernel``, which compiles when it is read.
         """
         if intercept.INTERCEPTORS and intercept.intercepted(self, args, {"timeout": timeout, "checks": checks, **meta}):
             return None
@@ -82,7 +85,7 @@ class BoundKernel:
             device_index = max(device_index, *on_gpus, -1)
         if device_index < 0:
             self._interpret(args, meta, timeout, checks, collect=False)
-            return None
+            return LaunchedKernel(self.kernel, args, meta)
         if on_cpu:
             raise self._device_mismatch(args, meta)
         if wrapped:
@@ -227,6 +230,8 @@ class Kernel(_BaseKernel, JITFunction):
         first = next((value for value in args if isinstance(value, torch.Tensor)), None)
         if first is None:
             first = next(tensors_in((*args, *kwargs.values())), None)
+        if warmup and not torch.cuda.is_available():
+            return LaunchedKernel(self, args, kwargs)
         if warmup or (first is not None and first.is_cuda):
             return JITFunction.run(self, *args, grid=grid, warmup=warmup, **kwargs)
         return BoundKernel(self, grid)(*args, **kwargs)
@@ -272,6 +277,8 @@ class TunedKernel(_BaseKernel):
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         """Entry point for Triton's decorators."""
+        if warmup and not torch.cuda.is_available():
+            return LaunchedKernel(self, args, kwargs)
         if warmup:
             return self.fn.run(*args, grid=grid, warmup=True, **kwargs)
         return BoundKernel(self, grid)(*args, **kwargs)
