@@ -121,7 +121,12 @@ def block_pointer(x_ptr, y_ptr, n, PADDING: tl.constexpr, BLOCK: tl.constexpr):
 
 @pytest.mark.parametrize("padding, count", [("", 1), ("zero", 0)])
 def test_a_block_pointer_without_padding(padding: str, count: int) -> None:
-    assert len(block_pointer[1].check(torch.ones(N), torch.zeros(1), N, padding, BLOCK)) == count
+    findings = block_pointer[1].check(torch.ones(N), torch.zeros(1), N, padding, BLOCK)
+    assert len(findings) == count
+    for finding in findings:
+        assert 'give the load padding_option="zero"' in finding.hint
+        assert finding.other is not None
+        assert finding.other.what == "load outside of a block pointer without padding_option"
 
 
 @pytest.mark.parametrize("checks, count", [("all", 1), ("bounds", 1), ("none", 0)])

@@ -58,6 +58,7 @@ class Recorder:
         self.sources = sources
         self.collect = collect
         self.program: Index3 = (0, 0, 0)
+        self.block_pointer_loads: set[Site] = set()  # that leave lanes undefined
         self._found: dict[tuple[Any, ...], Finding] = {}
 
     @property

@@ -22,7 +22,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Bounds = tuple[float, float]  # integers for integer types
 
 _ATTRIBUTE = "warpwise_undefined"
-_HINT = "Triton leaves these lanes undefined: give the load other=, or choose a value with tl.where."
+_MASKED = "masked load without other", "other="
+_BLOCK_POINTER = "load outside of a block pointer without padding_option", 'padding_option="zero"'
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,11 @@ def report(recorder: Recorder, handle: Any, active: Array | None, what: str, mes
         return
     used = found.lanes if active is None else np.broadcast_to(found.lanes, active.shape) & active
     if used.any():
-        load = recorder.access("masked load without other", recorder.program, (), found.site)
+        name, option = _BLOCK_POINTER if found.site in recorder.block_pointer_loads else _MASKED
+        load = recorder.access(name, recorder.program, (), found.site)
+        hint = f"Triton leaves these lanes undefined: give the load {option}, or choose a value with tl.where."
         recorder.add(
-            UninitializedRead, message, what, np.argwhere(used)[0], other=load, count=int(used.sum()), hint=_HINT
+            UninitializedRead, message, what, np.argwhere(used)[0], other=load, count=int(used.sum()), hint=hint
         )
 
 
@@ -242,6 +245,17 @@ def _histogram(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _block_pointer_load(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(self: Any, *arguments: Any) -> Any:
+        result = method(self, *arguments)
+        if (found := lanes_of(result)) is not None:
+            self.recorder.block_pointer_loads.add(found.site)
+        return result
+
+    return call
+
+
 _MOVEMENTS = ("broadcast", "cat", "expand_dims", "join", "reshape", "splat", "split", "trans", "unsplat")
 _RULES: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     **{f"create_{name}": _movement for name in _MOVEMENTS},
@@ -252,6 +266,7 @@ _RULES: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "create_dot": _dot,
     "create_gather": _gather,
     "create_histogram": _histogram,
+    "create_tensor_pointer_load": _block_pointer_load,
 }
 _WITHOUT_VALUES = (
     "advance", "assert", "assume", "atomic", "barrier", "descriptor", "dot_scaled", "get", "inline", "load", "make",
@@ -262,6 +277,8 @@ _WITHOUT_VALUES = (
 def pass_on_undefined_lanes(builder: type) -> type:
     """Class decorator: each operation of a builder passes the undefined lanes of its operands on to its result."""
     for name in dir(builder):
-        if name.startswith("create_") and not name.removeprefix("create_").startswith(_WITHOUT_VALUES):
+        if name in _RULES or (
+            name.startswith("create_") and not name.removeprefix("create_").startswith(_WITHOUT_VALUES)
+        ):
             setattr(builder, name, _RULES.get(name, _elementwise)(getattr(builder, name)))
     return builder
