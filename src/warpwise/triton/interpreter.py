@@ -141,7 +141,8 @@ class Interpreter:
         def call(function: JITFunction, *args: Any, **kwargs: Any) -> Any:
             return self.call(function, *args, **kwargs)
 
-        found += [(kind, "__call__", call) for kind in (JITFunction, InterpretedFunction)]
+        for kind in (JITFunction, InterpretedFunction):
+            found += [(kind, "__call__", call), (kind, "__get__", _method_of_aggregate)]
         return found
 
     @contextlib.contextmanager
@@ -289,6 +290,11 @@ class Interpreter:
             trace = trace.tb_next
         access = recorder.access("executed", recorder.program, (), site)
         return Finding(kind, recorder.kernel, f"program {recorder.program}: {message}", access).error()
+
+
+def _method_of_aggregate(function: JITFunction, instance: Any, owner: Any = None) -> Any:
+    """``__get__`` of a device function: the compiler binds it to a value of a class of ``tl.core._aggregate``."""
+    return types.MethodType(function, instance) if hasattr(type(instance), "__triton_aggregate__") else function
 
 
 def _message(error: BaseException) -> str:

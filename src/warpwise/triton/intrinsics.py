@@ -170,7 +170,8 @@ def language_overrides(semantic: TritonSemantic) -> dict[str, Callable[..., Any]
 
     def static_assert(condition: Any, message: Any = "", **ignored: Any) -> None:
         if not condition:
-            raise AssertionError(f"tl.static_assert: {getattr(message, 'value', message)}")
+            text = getattr(message, "value", message)
+            raise AssertionError(f"tl.static_assert: {text}" if text else "tl.static_assert")
 
     def identity(value: Any, *hints: Any, **ignored: Any) -> Any:
         return value
