@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from warpwise import cuda
-from warpwise.cuda.errors import DataRace, UndefinedBehaviour, UninitializedRead
+from warpwise.cuda.errors import DataRace, OutOfBounds, UndefinedBehaviour, UninitializedRead
 
 SOURCE = """
 struct Pair { int a, b; };
@@ -138,3 +138,30 @@ def test_the_read_only_cache_and_memory_that_the_kernel_writes(load: str, wrong:
     findings = module["read"][1, 32].check(x, z, cuda.out(y))
     assert [(finding.kind, finding.access.line) for finding in findings] == [(UndefinedBehaviour, 5)] * wrong
     assert all(finding.other.line == 3 for finding in findings)
+
+
+def test_constants_that_are_const_beside_those_that_are_not() -> None:
+    module = cuda.load("""
+      struct Options { float bias; };
+      __constant__ const float factors[4] = {1, 2, 3, 4};
+      __constant__ Options options = {0.5f};
+      extern __constant__ int shift;
+      __constant__ int shift = 2;
+      __constant__ float unset;
+      __constant__ float table[4] = {1, 2, 3, 4};
+      __global__ void k(float* out) { out[threadIdx.x] = factors[threadIdx.x] * shift + options.bias; }
+      __global__ void late(float* out) { out[threadIdx.x] = unset; }
+      __global__ void past(float* out, int n) { out[threadIdx.x] = *(table + threadIdx.x + n); }
+    """)
+    out = np.zeros(4, "f4")
+    assert module["k"][1, 4].check(cuda.out(out)) == []
+    assert out.tolist() == [2.5, 4.5, 6.5, 8.5]
+    module.set_constant("factors", np.array([4, 3, 2, 1], "f4"))
+    module["k"][1, 4](cuda.out(out))
+    assert out.tolist() == [8.5, 6.5, 4.5, 2.5]
+    for name, arguments, kind, variable in (
+        ("late", (), UninitializedRead, "unset"),
+        ("past", (1,), OutOfBounds, "table"),
+    ):
+        (finding,) = module[name][1, 4].check(cuda.out(out), *arguments)
+        assert (finding.kind, finding.variable) == (kind, variable)

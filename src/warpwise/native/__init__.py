@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from warpwise.native.build import library, path_of
+from warpwise.native.build import INCLUDE, library, path_of
 from warpwise.native.toolchain import NoCompiler, compiler, header_folders, is_clang, run, vector_flags, version
 
 __all__ = [
-    "NoCompiler", "compiler", "header_folders", "is_clang", "library", "path_of", "run", "vector_flags", "version",
+    "INCLUDE", "NoCompiler", "compiler", "header_folders", "is_clang", "library", "path_of", "run", "vector_flags",
+    "version",
 ]  # fmt: skip

@@ -61,9 +61,15 @@ class _Global(ctypes.Structure):
 
 @functools.lru_cache(maxsize=256)
 def library_variables(path: Path) -> dict[str, tuple[int, int]]:
-    """Address and size in bytes of the global variables of a kernel's library, by qualified C++ name."""
+    """Address and size in bytes of the global variables of a kernel's library, by qualified C++ name.
+
+    The caller may write all of them, also those that the kernel declares ``const``.
+    """
     library = ctypes.CDLL(str(path))
     library.ww_entry_globals.restype = ctypes.POINTER(_Global)
     count = ctypes.c_size_t()
     table = library.ww_entry_globals(ctypes.byref(count))
-    return {entry.name.decode(): (entry.address, entry.bytes) for entry in table[: count.value] if entry.name}
+    found = {entry.name.decode(): (entry.address, entry.bytes) for entry in table[: count.value] if entry.name}
+    for address, size in found.values():
+        runtime.handle().ww_make_writable(ctypes.c_uint64(address), ctypes.c_uint64(size))
+    return found

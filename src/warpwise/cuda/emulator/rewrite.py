@@ -69,6 +69,12 @@ def rewrite(text: str, file: str = "kernel.cu", *, separate: bool = False) -> Re
     for declaration in undefined:
         word, language = next(two for two in pairwise(declaration.tokens) if two[0].text == "extern")
         edits.replace(word.start, (language if language.kind == "string" else word).end, "")
+    for declaration in found:
+        # The table of variables lists it. Without the section of __constant__, which a const variable and one that is
+        # not const cannot share.
+        for token in declaration.tokens[:24] if _global(declaration) else ():
+            if token.text == "__constant__":
+                edits.replace(token.start, token.end, "")
     for token in hidden_names(code):
         edits.replace(token.start, token.end, f"ww_own_{token.text}")
     for token in tokens:

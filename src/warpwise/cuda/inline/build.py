@@ -124,6 +124,7 @@ def toolchain_key() -> str:
             (_EMULATOR / "include/ww" / name).read_bytes()
             for name in ("vector_types.h", "texture_object.h", "tensor_map_object.h")
         ),
+        (native.INCLUDE / "writable.h").read_bytes(),
     )
 
 
@@ -184,6 +185,7 @@ def support_library(verbose: bool = False) -> Path:
             declared = (_TORCH / "include/torch/csrc/autograd/python_variable.h").read_text()
             reference = int(re.search(r"THPVariable_Wrap\(\s*const at::TensorBase&", declared) is not None)
             flags = [*_common_flags(), "-O1", f"-DWW_WRAP_BY_REFERENCE={reference}", *_include_flags(light=True)]
+            flags.append(f"-I{native.INCLUDE}")
             with tempfile.TemporaryDirectory(dir=library.parent) as folder:
                 unit, made = Path(folder) / "support.cpp", Path(folder) / "support.o"
                 unit.write_text("".join(f'#include "{part}"\n' for part in sorted((HERE / "support").glob("*.cpp"))))

@@ -16,6 +16,7 @@
 #include "resident.h"
 #include "signals.h"
 #include "synchronise.h"
+#include "writable.h"
 
 namespace ww {
 
@@ -354,6 +355,11 @@ WW_EXPORT void ww_progress(uint64_t counts[2]) {
 WW_EXPORT void ww_constant_is_set(uint64_t entry, uint64_t address) {
   const std::lock_guard<std::mutex> lock(launch_mutex);
   constant_is_set(entry, address);
+}
+
+// The host writes the variables of a kernel's library, also those that the kernel declares const.
+WW_EXPORT void ww_make_writable(uint64_t address, uint64_t bytes) {
+  make_writable(reinterpret_cast<const void*>(address), bytes);
 }
 
 WW_EXPORT void ww_release_result(ww_result* result) {

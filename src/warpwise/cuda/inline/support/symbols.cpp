@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "memory.h"
+#include "writable.h"
 
 namespace {
 struct Block {
@@ -83,8 +84,10 @@ extern "C" {
 int ww_host_register_symbols(const char* extension, const ww_symbol* table, uint64_t count) {
   const std::lock_guard<std::mutex> lock(symbol_guard);
   symbols()[extension].insert(symbols()[extension].end(), table, table + count);
-  for (uint64_t i = 0; i < count; i++)
+  for (uint64_t i = 0; i < count; i++) {
+    ww::make_writable(table[i].data, table[i].bytes);
     if (table[i].managed) managed().push_back(table[i]);
+  }
   return 0;
 }
 
