@@ -62,6 +62,9 @@ def test_only_missing_toolkit_headers_give_install_advice() -> None:
     )
     assert missing_header_advice('could not open source file "mine.h"') == ""
     assert missing_header_advice('could not open source file "cuda/api.hpp"') == ""  # of another project
+    assert missing_header_advice('could not open source file "cuda_utils.h"') == ""
+    assert missing_header_advice('could not open source file "mma_common.h"') == ""
+    assert missing_header_advice('could not open source file "cuda_bf16.h"')
     assert missing_header_advice('could not open source file "cuda/std/__cccl/dialect.h"')
     assert missing_header_advice("expected a ;") == ""
 

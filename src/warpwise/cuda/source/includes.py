@@ -177,15 +177,18 @@ def _candidates() -> Iterator[Path]:
 
 
 _TOOLKIT_HEADER = re.compile(
-    r"(?!cuda/(?!__|std/).*\.hp*$)"
-    r"(?:cuda|mma|cooperative_groups|math_constants|crt/|cub/|nv/|vector_|device_|curand_|curand\.h)"
+    r"(?!cuda/(?!__|std/).*\.hp*$)(?:cuda|cooperative_groups|crt|cub|nv)/"
+    r"|(?:cuda|cuda(?:D3D\d*|EGL|GL|Profiler|VDPAU)?(?:Typedefs)?|cuda_(?:awbarrier\w*|bf16|fp\d+|device_runtime_api"
+    r"|\w+_interop|occupancy|pipeline\w*|profiler_api|runtime(?:_api)?|stdint|surface_types|texture_types)"
+    r"|cudart_platform|cooperative_groups|curand\w*|device_(?:\w*functions|launch_parameters|types)|math_constants|mma"
+    r"|vector_(?:functions|types))\.hp*$"
 )
 
 
 def is_toolkit_header(name: str) -> bool:
-    """True if ``name`` begins as the names of the CUDA toolkit's headers for kernels do.
+    """True if ``name`` is the name of one of the CUDA toolkit's headers for kernels.
 
-    libcu++'s public headers have no extension: `cuda/api.hpp` is a header of another project.
+    libcu++'s public headers have no extension: `cuda/api.hpp` is a header of another project, as is `cuda_utils.h`.
     """
     return _TOOLKIT_HEADER.match(name) is not None
 
