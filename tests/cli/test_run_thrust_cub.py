@@ -1,4 +1,4 @@
-"""Thrust's copies to iterators of the C++ library, and pairs of CUB, in host code and in kernels."""
+"""Thrust's copies to iterators of the C++ library, and pairs of CUB, in host code and in kernels; CUB's allocator."""
 
 from __future__ import annotations
 
@@ -86,3 +86,36 @@ def test_unique_keys_with_and_without_a_predicate(tmp_path):
     done = command("run", str(path), "--device", "cpu")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "11:1 12:3 30:4 11:6 11:1 30:4 11:6 3\n"
+
+
+ALLOCATOR = """
+#include <cub/util_allocator.cuh>
+#include <cub/cub.cuh>
+#include <cstdio>
+cub::CachingDeviceAllocator pool(true);
+__global__ void descend(int* x) { x[threadIdx.x] = (31 - threadIdx.x) / 2; }
+int main() {
+  int *x, *y, host[32];
+  void* storage = nullptr;
+  size_t bytes = 0;
+  std::map<int, int> counts;  // cub/cub.cuh includes <map> and <set>
+  CubDebugExit(pool.DeviceAllocate((void**)&x, sizeof host));
+  CubDebugExit(pool.DeviceAllocate((void**)&y, sizeof host));
+  descend<<<1, 32>>>(x);
+  CubDebugExit(cub::DeviceRadixSort::SortKeys(storage, bytes, x, y, 32));
+  CubDebugExit(pool.DeviceAllocate(&storage, bytes));
+  CubDebugExit(cub::DeviceRadixSort::SortKeys(storage, bytes, x, y, 32));
+  cudaMemcpy(host, y, sizeof host, cudaMemcpyDeviceToHost);
+  for (int each : host) counts[each]++;
+  printf("%d %d %zu\\n", host[0], host[31], counts.size());
+  for (void* each : {storage, (void*)x, (void*)y}) CubDebugExit(pool.DeviceFree(each));
+  printf("%d\\n", CubDebug(cudaMalloc(&x, size_t(1) << 60)) != cudaSuccess);
+}
+"""
+
+
+def test_the_allocator_and_the_macros_of_cub(tmp_path):
+    path = tmp_path / "program.cu"
+    path.write_text(ALLOCATOR)
+    done = command("run", str(path), "--check", "--device", "cpu")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0 15 16\n1\n", "")

@@ -1,8 +1,17 @@
-// CUB for host code of whole programs on a CPU: DeviceReduce, DeviceScan, DeviceRadixSort and DeviceSelect. The
-// operations of blocks and warps are device code; here they are declared, so that host code can name their types.
+// CUB for host code of whole programs on a CPU: DeviceReduce, DeviceScan, DeviceRadixSort and DeviceSelect, and the
+// headers of the C++ library that CUB's own header includes. The operations of blocks and warps are device code; here
+// they are declared, so that host code can name their types.
 #pragma once
+#include <array>
+#include <chrono>
 #include <limits>
+#include <map>
+#include <mutex>
+#include <set>
+#include <tuple>
 
+#include <cub/util_allocator.cuh>
+#include <cub/util_debug.cuh>
 #include <include/ww/cub_algorithms.h>
 #include <include/ww/cub_pairs.h>
 #include <thrust/warpwise/sorting.h>
