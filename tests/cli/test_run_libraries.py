@@ -353,6 +353,12 @@ def test_a_race_on_temporary_storage_is_found(run):
     "text, part",
     [
         ("#include <cublas_v2.h>\nint main() {\n  cublasStrsm();\n}", "program.cu:3: cublasStrsm has no CPU version"),
+        pytest.param(
+            "int main() {\n  cudaDeviceSyncronize();\n}",
+            "program.cu:2: cudaDeviceSyncronize has no CPU version (docs/programs.md lists the calls that have one): "
+            "did you mean cudaDeviceSynchronize?",
+            marks=FULL,
+        ),
         (
             "#include <cuda/mdspan>\nint main() {}",
             "program.cu:1: #include <cuda/mdspan>: this header of the CUDA toolkit has no CPU version",

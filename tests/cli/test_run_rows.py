@@ -1,4 +1,5 @@
-"""Findings in memory that kernels reach through pointers in memory name the block: `float** rows`."""
+"""Findings in memory that kernels reach through pointers in memory name the block: `float** rows`; pointers to host
+memory."""
 
 from __future__ import annotations
 
@@ -47,3 +48,28 @@ def test_more_blocks_than_the_emulator_holds(tmp_path):
     )
     done = command("run", str(tmp_path / "program.cu"), "--device", "cpu")
     assert done.stdout == "4" and done.stderr.count("1536 blocks of memory are live") == 1
+
+
+HOST_POINTERS = """
+#include <vector>
+__device__ int* last;
+__global__ void add(int* a, int i) { a[i]++; }
+__global__ void through() { *last = 1; }
+int main(int argc, char** argv) {
+  int local[4] = {}, *wild = (int*)0x1234560;
+  std::vector<int> heap(1000000);
+  int* pointers[] = {local, heap.data(), wild};
+  int* pointer = pointers[argv[1][0] - '0'];
+  if (argc == 2) add<<<1, 1>>>(pointer, 3);
+  if (argc == 3) cudaMemcpyToSymbol(last, &pointer, sizeof pointer), through<<<1, 1>>>();
+  cudaDeviceSynchronize();
+}
+"""
+
+
+@pytest.mark.parametrize("arguments, host", [(("0",), True), (("1",), True), (("0", "x"), True), (("2",), False)])
+def test_a_pointer_to_host_memory(tmp_path, arguments, host):
+    (tmp_path / "program.cu").write_text(HOST_POINTERS)
+    done = command("run", str(tmp_path / "program.cu"), "--device", "cpu", "--", *arguments)
+    assert done.returncode == 1 and done.stderr.startswith("OutOfBounds: "), done.stderr
+    assert ("the address is in host memory, which kernels cannot access" in done.stderr) == host

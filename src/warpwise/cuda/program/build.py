@@ -26,7 +26,8 @@ _COMMON = ("-std=c++17", "-fPIC", "-w", "-g1", "-gdwarf-4", "-fno-var-tracking",
 # g++'s error for a name of a CUDA library that include/ does not declare, with the library of a C++ name.
 _MISSING_CALL = re.compile(
     r"^(\S[^\n]*?:\d+):\d+: error: ['‘](\w+)['’] "
-    r"(?:was not declared|does not name|has not been declared|is not a member of ['‘](thrust|cub))",
+    r"(?:was not declared|does not name|has not been declared|is not a member of ['‘](thrust|cub))"
+    r"(?:[^\n]*did you mean ['‘](\w+)['’])?",
     re.MULTILINE,
 )
 _MISSING_HEADER = re.compile(r"^(\S[^\n]*?:\d+):\d+: fatal error: (\S+): No such file", re.MULTILINE)
@@ -180,10 +181,11 @@ def _refuse_missing(messages: str) -> None:
                 f"{where}: #include <{name}>: this header of the CUDA toolkit has no CPU version; run the program on a "
                 "GPU"
             ) from None
-    for where, name, library in _MISSING_CALL.findall(messages):
+    for where, name, library, near in _MISSING_CALL.findall(messages):
         if library or _CALL.match(name):
             full = f"{library}::{name}" if library else name
+            advice = f"did you mean {near}? Otherwise run" if near else "run"
             raise UnsupportedFeature(
-                f"{where}: {full} has no CPU version (docs/programs.md lists the calls that have one); "
-                "run the program on a GPU"
+                f"{where}: {full} has no CPU version (docs/programs.md lists the calls that have one): "
+                f"{advice} the program on a GPU"
             ) from None

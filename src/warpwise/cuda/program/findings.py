@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import re
 import shutil
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from warpwise.cuda.emulator import runtime
 from warpwise.cuda.emulator.findings import IN_A_STRUCTURE
 from warpwise.cuda.errors import Finding, shown_path
 from warpwise.cuda.program import native
@@ -151,19 +153,25 @@ def used_after_free(kernel: str, argument: str, block: native.Block, symbols: Sy
 
 # Of the emulator's runtime, which knows the arguments.
 OUTSIDE = "the address is not in an argument, a shared variable or a local variable"
+HOST_MEMORY = "the address is in host memory, which kernels cannot access: copy the data to device memory"
 _ADDRESS = re.compile(r"\baddress 0x([0-9a-f]+)")
 
 
 def with_block(found: Finding, find: Callable[[int], native.Block | None], symbols: Symbols) -> Finding:
     """``found`` with the block of memory in place of an address that a kernel reached without an argument's name.
 
-    The hint about a pointer in a structure is for launches from Python: a program's memory is known.
+    An address in host memory, such as that of a local array of ``main``, is reported as such. The hint
+    about a pointer in a structure is for launches from Python: a program's memory is known.
     """
     if found.hint.endswith(IN_A_STRUCTURE):
         found = replace(found, hint="")
     named = None if found.variable else _ADDRESS.search(found.message)
     block = find(int(named[1], 16)) if named else None
-    if named is None or block is None:
+    if named is None:
+        return found
+    if block is None:
+        if found.message.endswith(OUTSIDE) and _is_host_memory(int(named[1], 16)):
+            return replace(found, message=found.message.removesuffix(OUTSIDE) + HOST_MEMORY)
         return found
     made = _at("allocated", block.allocated, symbols)
     if not block.live:
@@ -172,6 +180,18 @@ def with_block(found: Finding, find: Callable[[int], native.Block | None], symbo
     what = f"byte {offset:,} of {freed}{_memory(block)} ({block.bytes:,} bytes{made})"
     rest = found.message[named.end() :].removesuffix(f": {OUTSIDE}")
     return replace(found, message=found.message[: named.start()] + what + rest)
+
+
+def _is_host_memory(address: int) -> bool:
+    """True for an address in the process's own memory: its stack and its heap, for example."""
+    if runtime.handle().ww_resident_contains(ctypes.c_uint64(address)):
+        return False
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        bounds, permissions = line.split(maxsplit=2)[:2]
+        start, end = (int(each, 16) for each in bounds.split("-"))
+        if start <= address < end:
+            return permissions.startswith("r")
+    return False
 
 
 def host_tensor_map(kernel: str, argument: str, where: str) -> HostFinding:

@@ -99,6 +99,9 @@ struct ww_block {
 // Reserves the address space of resident memory; call it before the first launch. Returns 0 if it is refused.
 WW_EXPORT int ww_resident_reserve() { return reserve_arena(true); }
 
+// Whether the address is in the emulator's address space: of device memory, allocated or not.
+WW_EXPORT int ww_resident_contains(uint64_t address) { return address - arena_start < arena_bytes; }
+
 // Returns the address of a new block, a multiple of 256, or nullptr. Without `host_access`, host code that reads or
 // writes the block gets a page fault. With `track`, reads of bytes that were never written are reported.
 WW_EXPORT void* ww_resident_allocate(size_t bytes, int host_access, int track) {
