@@ -127,6 +127,36 @@ def test_the_schema_of_a_derived_backward_has_every_argument():
         backward_spec(rms_norm.SPEC, "b4(Tensor grad_output, Tensor input, Tensor weight) -> (Tensor grad_input)")
 
 
+def test_an_output_of_a_derived_backward_is_the_gradient_of_an_argument():
+    schema = "b5(Tensor grad_output, Tensor input, Tensor weight, float eps) -> (Tensor grad_input, Tensor grad_w)"
+    with pytest.raises(ValueError, match="b5 returns 'grad_w', expected some of grad_input, grad_weight$"):
+        backward_spec(rms_norm.SPEC, schema)
+
+
+def test_needs_of_a_derived_backward_are_true_by_default():
+    """The schema gives no value; the attributes of a case can give one, and an absent argument needs no gradient."""
+    spec = Spec(
+        schema="tests::scaled(Tensor x, Tensor? scale) -> Tensor",
+        outputs={"output": Output(like="x")},
+        reference=lambda x, scale: x.double() * (1 if scale is None else scale.double()),
+        inputs=lambda case, dtype, device, seed: {
+            "x": torch.ones(3, dtype=dtype),
+            "scale": torch.ones(3, dtype=dtype) if case.sizes["scaled"] else None,
+        },
+        eager=lambda x, scale: x if scale is None else x * scale,
+        cost=lambda x, scale: Cost(0),
+    )
+    schema = "tests::scaled_backward(Tensor grad_output, Tensor x, Tensor? scale, bool needs_x, bool needs_scale)"
+    backward = backward_spec(spec, f"{schema} -> (Tensor grad_x, Tensor grad_scale)")
+
+    def needs(case: Case) -> tuple[bool, bool]:
+        return backward.arguments(case, torch.float32, torch.device("cpu"), 0)[3:]
+
+    assert needs(Case("both", {"scaled": 1})) == (True, True)
+    assert needs(Case("plain", {"scaled": 0})) == (True, False)
+    assert needs(Case("scale", {"scaled": 1}, {"needs_x": False})) == (False, True)
+
+
 def test_eager_that_leaves_an_output_out():
     spec = dataclasses.replace(
         rms_norm.SPEC, schema=rms_norm.SPEC.schema.replace("rms_norm", "short"), eager=lambda x, w, eps: x

@@ -11,7 +11,7 @@ import torch
 
 from warpwise.arguments.checks import check_tensor
 from warpwise.arguments.draw import draw
-from warpwise.arguments.schema import Schema, parse
+from warpwise.arguments.schema import REQUIRED, Schema, parse
 from warpwise.arguments.values import as_tuple, map_tensors, single, tensors
 from warpwise.operation.autograd import GRAD, NEEDS, SHAPE, Gradient, Saved
 from warpwise.operation.op import Op
@@ -29,16 +29,19 @@ def backward_spec(forward: Spec, schema: str, outputs: Mapping[str, Output] | No
     - an output has the shape and dtype of its argument; ``outputs`` gives the terms and magnitude of a sum;
     - the reference is float64 autograd of the forward's reference;
     - ``eager`` is autograd of the forward's ``eager``, which computes the forward again: pass a faster one to time it;
-    - inputs are the forward's, its outputs and normal ``grad_<output>``; each is read, and each gradient written, once;
+    - inputs are the forward's, its outputs and normal ``grad_<output>``; each is read, and each gradient written, once.
+      A ``needs_<argument>`` that neither the case's attributes nor the schema give is true unless the argument is None;
     - second derivatives are autograd of ``eager``, for the arguments of the forward, not for its outputs; if ``eager``
       cannot be differentiated twice, pass another one, or ``gradient=None``;
     - ``cases``, ``sizes``, ``dtypes``, ``layouts``, ``exempt``, ``empty`` and ``autocast`` are the forward's.
 
     Its ``check`` also requires that outputs of the forward and their gradients have the dtypes of these outputs. Raises
-    ``ValueError`` if the schema lacks an argument of the forward and its shape.
+    ``ValueError`` if the schema lacks an argument of the forward and its shape, or if one of its outputs is not
+    ``grad_<argument>``.
     """
     parsed = parse(schema)
     names = tuple(argument.name for argument in parsed.arguments)
+    required = {argument.name for argument in parsed.arguments if argument.default is REQUIRED}
     _require_arguments(forward, parsed)
     described = {name: _output(name, names) for name in parsed.outputs} | dict(outputs or {})
     eager = _pulled_back(forward, forward.eager, names, parsed.outputs)
@@ -58,7 +61,9 @@ def backward_spec(forward: Spec, schema: str, outputs: Mapping[str, Output] | No
             results = dict(zip(made, as_tuple(forward.reference(*args)), strict=False))
             made = {name: value if value is None else results[name].to(value.dtype) for name, value in made.items()}
         shapes = {SHAPE + name: tuple(value.shape) for name, value in found.items() if isinstance(value, torch.Tensor)}
-        return {name: value for name, value in {**shapes, **made, **found}.items() if name in names}
+        needs = {NEEDS + name: value is not None for name, value in found.items()}
+        needs = {name: value for name, value in needs.items() if name in required and name not in case.attributes}
+        return {name: value for name, value in {**shapes, **needs, **made, **found}.items() if name in names}
 
     def cost(*args: Any) -> Cost:
         given = _given(forward, names, args)
@@ -77,7 +82,8 @@ def backward_spec(forward: Spec, schema: str, outputs: Mapping[str, Output] | No
 def _require_arguments(forward: Spec, backward: Schema) -> None:
     """Raise ``ValueError`` if ``backward`` lacks an argument of ``forward`` and its shape.
 
-    Also raise it if ``backward`` takes a shape but no ``grad_<output>``, whose dtype the zeros in its place have.
+    Also raise it if an output of ``backward`` is not the gradient of an argument, or if ``backward`` takes a shape but
+    no ``grad_<output>``, whose dtype the zeros in its place have.
     """
     names = [argument.name for argument in backward.arguments]
     replaced = [argument.name for argument in forward.parsed.arguments if argument.name not in names]
@@ -87,6 +93,9 @@ def _require_arguments(forward: Spec, backward: Schema) -> None:
             f"{backward.name}: expected every argument of {forward.name}, got no {', '.join(missing)}; "
             f"{SHAPE}<argument> can take the place of a tensor whose values the gradients do not depend on"
         )
+    arguments = [GRAD + argument.name for argument in forward.parsed.arguments if argument.is_tensor]
+    if wrong := [name for name in backward.outputs if name not in arguments]:
+        raise ValueError(f"{backward.name} returns {wrong[0]!r}, expected some of {', '.join(arguments)}")
     if replaced and not any(GRAD + name in names for name in forward.parsed.outputs):
         raise ValueError(f"{backward.name}: expected a {GRAD}<output>, which gives the dtype of {replaced[0]}")
 
