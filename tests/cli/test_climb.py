@@ -223,6 +223,25 @@ def test_the_note_to_climb_a_backward_is_for_one_that_is_not_climbed() -> None:
     assert note not in said(run("climb", "polynomial", "polynomial_backward", *options))
 
 
+def test_a_rung_selects_the_operations_that_have_it() -> None:
+    """A file may define a forward with several rungs and a backward with one."""
+    result = run(
+        "climb",
+        "vector_add",
+        "gaussian_blur_backward",
+        "--device",
+        "cpu",
+        "--rung",
+        "k03",
+        "--dtype",
+        "float32",
+        "--no-store",
+    )
+    assert result.return_value == 0, said(result)
+    assert "not climbed, without a rung k03: gaussian_blur_backward" in said(result) and "verifying k03" in said(result)
+    assert "gaussian_blur_backward: verifying" not in said(result)
+
+
 def test_a_wrong_gradient_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     backward = registry.get("polynomial").spec.gradient.op
     wrong = dataclasses.replace(backward.spec, reference=lambda grad, x: 1.5 * grad.double() * (2 * x.double() + 1))
@@ -261,6 +280,7 @@ def test_a_rung_held_to_a_configuration_is_climbed_and_kept(monkeypatch: pytest.
         (["climb", "sqare"], "no operation 'sqare'"),
         (["climb", "square.cu"], "expected an operation, or a Python file that defines one"),
         (["climb", "square", "--rung", "k99"], "no rung 'k99'"),
+        (["climb", "square", "vector_add", "--rung", "k99"], "square: no rung 'k99'"),
         (["climb", "square", "--size", "huge"], "no size 'huge'"),
         (["climb", "square", "--size", "rows=x"], "expected"),
         (["climb", "square", "--size", "rows=3"], "'rows=3' lacks cols: expected rows=N,cols=N"),

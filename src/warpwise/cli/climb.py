@@ -40,11 +40,10 @@ def climb(
 ) -> int:
     """Run ``warpwise climb``, with the options of ``warpwise.cli.commands.climb``."""
     console = wide_console()
-    ops = _ops(names)
+    ops = _with_rungs(console, _ops(names), rungs)
     if json_path is not None and len(ops) > 1 and json_path.suffix == ".json":
         raise click.BadParameter(f"{json_path}: {len(ops)} operations need a folder, not a file", param_hint="--json")
     require_device(where)
-    _require_rungs(ops, rungs)
     if json_path is not None:
         _require_writable(json_path)
     right = True
@@ -60,10 +59,28 @@ def climb(
     return 0 if right else 1
 
 
-def _require_rungs(ops: Sequence[Op], names: Sequence[str]) -> None:
-    for op in ops:
-        for name in names:
-            find_rung(op, name)
+def _with_rungs(console: Console, ops: Sequence[Op], names: Sequence[str]) -> list[Op]:
+    """Those of ``ops`` that have a rung of ``names``, all without ``names``; a note names the others.
+
+    Raises ``click.BadParameter`` for a name that no operation has.
+    """
+    for name in names:
+        if not any(_has_rung(op, name) for op in ops):
+            find_rung(ops[0], name)
+    having = [op for op in ops if not names or any(_has_rung(op, name) for name in names)]
+    if left_out := [op.name for op in ops if op not in having]:
+        console.print(
+            f"[dim]not climbed, without a rung {' or '.join(names)}: {', '.join(left_out)}[/]", soft_wrap=True
+        )
+    return having
+
+
+def _has_rung(op: Op, name: str) -> bool:
+    try:
+        op.rung(name)
+    except operation.UnknownRung:
+        return False
+    return True
 
 
 def _require_writable(path: Path) -> None:
@@ -101,7 +118,7 @@ def _climb(
         cases = cases_named(op, sizes, attributes)
         named = bool(sizes or attributes) or resolve(where).type == "cuda"
         timed = chosen_dtypes or list(op.spec.dtypes[:1])
-        shown = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
+        shown = [op.rung(name) for name in rungs if _has_rung(op, name)] if rungs else list(op.rungs)
         table = LadderTable(op, shown)
         keeper = _Keeper(store, op, where)
         with Live(table, console=console, refresh_per_second=8) if console.is_terminal else contextlib.nullcontext():
