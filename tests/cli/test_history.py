@@ -279,6 +279,12 @@ def test_a_climb_goes_on_where_the_store_fails_and_says_so(monkeypatch: pytest.M
     assert said(result).count("this climb was not stored completely: the disk is full") == 1
 
 
+@pytest.mark.parametrize("name", ["measured_never", "thirdparty::measured_never"])
+def test_an_operation_of_a_package_without_measurements(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr("warpwise.cli.targets.known_ops", lambda: ["softmax", "thirdparty::measured_never"])
+    assert f"no measurement of '{name}' in the store; `warpwise climb {name}`" in said(command("history", name))
+
+
 @pytest.mark.parametrize("width, gone", [(200, []), (60, ["b"]), (26, ["b", "c"])])
 def test_what_matters_least_goes_first(width: int, gone: list[str]) -> None:
     columns = [Column("a"), Column("b", spare=2), Column("c", spare=1), Column("d", right=True), Column("e")]

@@ -137,7 +137,7 @@ def _op(store: Store, name: str) -> str:
     from warpwise.cli.targets import known_ops  # here, because it imports PyTorch
 
     there = known_ops()
-    if name in there:
+    if full_name(name, there) in there:
         raise click.BadParameter(
             f"no measurement of {name!r} in the store; `warpwise climb {name}` stores what it measures", param_hint="OP"
         )
