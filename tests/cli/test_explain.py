@@ -10,8 +10,10 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
+from warpwise import cuda
 from warpwise.cli import cli
 from warpwise.cli import measured as beside
+from warpwise.cuda.errors import Finding
 from warpwise.lab.explain.model.hardware import hardware
 from warpwise.lab.profile import ncu
 
@@ -175,3 +177,19 @@ def test_measured_counters_stand_beside_the_executed_ones(source: Path, monkeypa
 def test_differences_in_percent() -> None:
     assert beside.rows({"a": 1.0, "b": 0.0, "c": 2.0}, {"a": 1.0, "b": 0.0}) == [("a", 1.0, 1.0)]
     assert beside._difference(110.0, 100.0) == "+10.0 %" and beside._difference(5.0, 0.0) == "only executed"
+
+
+@pytest.mark.parametrize(
+    "error, words",
+    [(cuda.KernelTimeout, "this size is too large for a CPU (--size)"), (cuda.OutOfBounds, "the kernel is wrong")],
+)
+def test_a_check_that_takes_too_long_is_no_proof_of_an_error(monkeypatch, error, words) -> None:
+    finding = Finding(error, "scale", "a message")
+
+    def fails(*args: object, **options: object) -> None:
+        raise finding.error()
+
+    monkeypatch.setattr("warpwise.cli.explain.explain_rung", fails)
+    result = explain("square:k01")
+    assert result.return_value == 1 and words in said(result)
+    assert ("wrong" in said(result)) == (error is cuda.OutOfBounds)

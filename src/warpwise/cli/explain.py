@@ -102,7 +102,9 @@ def explain(
             _write(console, json_path, json.dumps(found.to_dict(), indent=1), "counters")
     except cuda.KernelError as error:
         console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}", soft_wrap=True)
-        if error.findings:
+        if isinstance(error, cuda.KernelTimeout):
+            console.print("not explained: either the kernel never ends, or this size is too large for a CPU (--size)")
+        elif error.findings:
             console.print("not explained, because the kernel is wrong; `warpwise check` prints all findings")
         return 1
     except (ImportError, FileNotFoundError, ValueError) as error:
