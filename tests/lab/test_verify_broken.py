@@ -150,6 +150,17 @@ def drops_the_last_of_k(out, a, b):
     torch.matmul(a[:, :-1], b[:-1], out=out)
 
 
+def forgets_to_clear(allocate):
+    """Adds to a workspace as if it were zero, which new memory often is."""
+
+    def adds_to_new_memory(out, x):
+        workspace = allocate(x)
+        workspace.add_((2 * x.double() + 1).to(workspace.dtype))
+        out.copy_(workspace)
+
+    return adds_to_new_memory
+
+
 def raises(out, x):
     raise KeyError("no kernel for this shape")
 
@@ -205,6 +216,52 @@ def test_a_broken_kernel_is_wrong_and_says_how(spec, launch, kind, said, options
     assert not verdict.right
     assert verdict.failures[0].kind == kind
     assert said in str(verdict)
+
+
+ALLOCATIONS = {
+    "empty": lambda x: torch.empty(x.shape, dtype=torch.float64),
+    "empty_like": torch.empty_like,
+    "empty_strided": lambda x: torch.empty_strided(x.shape, (3,)),
+    "new_empty": lambda x: x.new_empty(x.shape),
+    "of a class": lambda x: torch.Tensor.new_empty(x, x.shape),
+}
+
+
+@pytest.mark.parametrize("allocate", ALLOCATIONS.values(), ids=ALLOCATIONS)
+def test_memory_that_a_launch_allocates_is_poisoned(allocate):
+    op = toys.op(toys.AFFINE, forgets_to_clear(allocate))
+    verdict = verify(op, "adds_to_new_memory", device=CPU, dtypes=[torch.float32])
+    assert "is nan, expected" in str(verdict) and "read memory of torch.empty" in str(verdict)
+    honest = toys.op(toys.AFFINE, forgets_to_clear(lambda x: torch.zeros_like(x, dtype=torch.float64)))
+    assert verify(honest, "adds_to_new_memory", device=CPU).right
+
+
+def test_a_workspace_of_integers_differs_from_run_to_run():
+    def from_new_memory(out, x):
+        out.copy_(torch.bincount(x, minlength=16) + (torch.empty(1, dtype=torch.int32) > 0))
+
+    verdict = verify(toys.op(toys.COUNTS, from_new_memory), "from_new_memory", device=CPU)
+    assert verdict.status == "wrong"
+
+
+def test_a_failure_is_shrunk_to_one_of_its_kind():
+    """A smaller size raises an error: another failure, which does not replace the wrong values."""
+
+    def wrong_or_raises(out, x):
+        if len(x) < 300:
+            raise RuntimeError("expected at least 300 elements")
+        only_one_block(out, x)
+
+    verdict = verify(toys.op(toys.AFFINE, wrong_or_raises), "wrong_or_raises", device=CPU, dtypes=[torch.float32])
+    first = verdict.failures[0]
+    assert (first.kind, first.smaller.kind, first.smaller.case.sizes) == ("value", "value", {"n": 300})
+
+
+def test_one_case_and_one_element_are_in_the_singular():
+    verdict = verify(
+        toys.op(toys.AFFINE, one_nan), "one_nan", device=CPU, cases=[toys.AFFINE.cases[0]], dtypes=[torch.float32]
+    )
+    assert "(1 case, " in str(verdict) and "1 of 512 elements is wrong" in str(verdict)
 
 
 def test_a_failure_says_index_values_tolerance_and_count():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ import torch
 from warpwise.arguments.values import map_tensors
 from warpwise.cuda.errors import KernelError, MissingTool, UnsupportedFeature
 from warpwise.cuda.launch.order import launches_in
-from warpwise.lab.verify.guard import Guarded, GuardedUnsized, guarded, guarded_copy
+from warpwise.lab.verify.guard import Guarded, GuardedUnsized, PoisonedWorkspaces, guarded, guarded_copy
 from warpwise.lab.verify.problem import Instance
 from warpwise.lab.verify.verdict import Failure, number
 from warpwise.native import NoCompiler
@@ -35,7 +36,7 @@ class Attempt:
 
 
 def attempt(op: Op, rung: Rung, instance: Instance, runs: int = 2) -> Attempt:
-    """Run ``rung`` on ``instance`` ``runs`` times, each time with newly poisoned outputs, and check each run.
+    """Run ``rung`` on ``instance`` ``runs`` times, each time with poisoned outputs and workspaces, and check each run.
 
     On a CPU, every second run emulates blocks and threads in reverse order, since one order gives the same bits twice.
     """
@@ -60,7 +61,7 @@ def attempt(op: Op, rung: Rung, instance: Instance, runs: int = 2) -> Attempt:
         failure = failure or _write_outside(instance, trial) or _changed_input(instance)
         if failure is None and earlier is not None and rung.deterministic:
             failure = _difference(
-                instance, earlier, results, not _on_gpu(instance, trial) and rung.language in EMULATED
+                instance, earlier, results, not _on_gpu(instance, trial) and rung.language in EMULATED, trial.workspaces
             )
         if failure is not None:
             return Attempt(failure, worst=worst)
@@ -70,7 +71,10 @@ def attempt(op: Op, rung: Rung, instance: Instance, runs: int = 2) -> Attempt:
 
 @dataclass
 class Trial:
-    """The memory of one run: poisoned outputs and copies of the mutated arguments, each between guard bands."""
+    """The memory of one run: poisoned outputs and copies of the mutated arguments, each between guard bands.
+
+    ``workspaces`` poisons the memory that the launch allocates.
+    """
 
     op: Op
     instance: Instance
@@ -78,9 +82,11 @@ class Trial:
     outputs: list[Any] = field(default_factory=list)
     args: list[Any] = field(default_factory=list)
     guards: list[Guarded] = field(default_factory=list)
+    workspaces: PoisonedWorkspaces = field(init=False)
 
     def __post_init__(self) -> None:
         spec = self.op.spec
+        self.workspaces = PoisonedWorkspaces(self.run)
         for template in self.op.allocate(*self.instance.args):
             self.outputs.append(self._output(template))
         mutated = {spec.parsed.index(name) for name in spec.parsed.mutated}
@@ -121,7 +127,8 @@ def _launch(op: Op, rung: Rung, instance: Instance, trial: Trial) -> Attempt | N
     """Launch and synchronise. Return None if it succeeded."""
     on_gpu = _on_gpu(instance, trial)
     try:
-        op.launch(rung, trial.outputs, *trial.args)
+        with trial.workspaces:
+            op.launch(rung, trial.outputs, *trial.args)
         if on_gpu:
             torch.cuda.synchronize(trial.guards[0].view.device if trial.guards else None)
         missing = [output.name for output in trial.outputs if isinstance(output, Unsized) and output.tensor is None]
@@ -167,6 +174,9 @@ def _missing_package(error: ImportError) -> str | None:
     return None
 
 
+EMPTY_ADVICE = (
+    "Does a kernel read memory of torch.empty that nothing has written? The lab fills it with NaN, or a pattern"
+)
 EMULATED = ("cuda", "triton")  # languages of kernels that an emulator runs on a CPU
 OPTIONAL = {"triton": "triton", "cuda": "warpwise[cuda]"}  # modules, and the packages to install
 
@@ -202,6 +212,8 @@ def _compare(instance: Instance, trial: Trial, results: tuple[torch.Tensor, ...]
         # NaN + x keeps the payload of the NaN, so the poison also survives an addition to the output.
         added = ", or only added to" if result.dtype.is_floating_point else ""
         message = f"{found.described(name, f'was never written{added}' if unwritten else '')}; {found.counted}"
+        if trial.workspaces.used and not unwritten and _is_nan(found.actual) and not _is_nan(found.expected):
+            message += f". {EMPTY_ADVICE}"
         failure = replace(
             _failure(instance, "unwritten" if unwritten else "value", message),
             output=position,
@@ -213,6 +225,10 @@ def _compare(instance: Instance, trial: Trial, results: tuple[torch.Tensor, ...]
             total=found.total,
         )
     return failure, worst
+
+
+def _is_nan(value: float | bool | None) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _write_outside(instance: Instance, trial: Trial) -> Failure | None:
@@ -244,7 +260,11 @@ def _changed_input(instance: Instance) -> Failure | None:
 
 
 def _difference(
-    instance: Instance, first: tuple[torch.Tensor, ...], second: tuple[torch.Tensor, ...], emulated: bool
+    instance: Instance,
+    first: tuple[torch.Tensor, ...],
+    second: tuple[torch.Tensor, ...],
+    emulated: bool,
+    workspaces: PoisonedWorkspaces,
 ) -> Failure | None:
     """Return the failure if the results of two runs on the same inputs differ in a bit, or None."""
     how = "; in the second, emulated blocks and threads ran in reverse order" if emulated else ""
@@ -263,7 +283,7 @@ def _difference(
             f"two runs on the same inputs differ: {instance.results[position].name}{list(index)} was {number(old)}, "
             f"then {number(new)}; "
             f"{int(elements.sum()):,} of {before.numel():,} elements differ{how}. If the order of atomics may vary, "
-            "set deterministic=False in the rung"
+            f"set deterministic=False in the rung{'. ' + EMPTY_ADVICE if workspaces.used else ''}"
         )
         return replace(
             _failure(instance, "nondeterministic", message),

@@ -1,12 +1,13 @@
-"""Poisoned outputs between guard bands, and snapshots of inputs."""
+"""Poisoned outputs between guard bands, poisoned workspaces, and snapshots of inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from warpwise.arguments.values import tensors
 from warpwise.operation import Unsized
@@ -86,6 +87,38 @@ def guarded(template: torch.Tensor, run: int = 0, shift: int = 0) -> Guarded:
     buffer = torch.full((total,), pattern, dtype=torch.uint8, device=template.device)
     view = buffer.view(template.dtype).as_strided(template.shape, template.stride(), guard // size + shift)
     return Guarded(view, buffer, pattern)
+
+
+UNINITIALISED = {
+    torch.empty, torch.empty_like, torch.empty_strided, torch.empty_permuted, torch.Tensor.new_empty,
+    torch.Tensor.new_empty_strided,
+}  # fmt: skip
+
+
+class PoisonedWorkspaces(TorchFunctionMode):
+    """Fills each tensor that is allocated without values, as by ``torch.empty``, with NaN or a pattern.
+
+    New memory is often zero by chance, with which a kernel that does not initialise it gives the right result. This NaN
+    differs from the one of outputs, so an output computed from it is not taken for one that was never written. ``used``
+    is true once a tensor was filled.
+    """
+
+    def __init__(self, run: int) -> None:
+        super().__init__()
+        self.run, self.used = run, False
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if func in UNINITIALISED and made.numel() and not made.is_meta and not made.is_quantized:
+            memory = storage_bytes(made)
+            if made.dtype.is_floating_point or made.dtype.is_complex:
+                memory.view(made.dtype).fill_(torch.nan)
+            else:
+                memory.fill_(poison(made.dtype, self.run))
+            self.used = True
+        return made
 
 
 def storage_bytes(tensor: torch.Tensor) -> torch.Tensor:

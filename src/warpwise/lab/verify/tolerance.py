@@ -68,7 +68,7 @@ class OutputComparison:
     @property
     def counted(self) -> str:
         """``3 of 2,800 elements are wrong``."""
-        return f"{self.wrong:,} of {self.total:,} elements are wrong"
+        return f"{self.wrong:,} of {self.total:,} elements {'is' if self.wrong == 1 else 'are'} wrong"
 
 
 def rejected(reason: str | None, total: int) -> OutputComparison:

@@ -132,7 +132,8 @@ class Verdict:
         if self.status == "untested":
             return f"{head}: {self.why_untested}"
         skipped = f", {len(self.cases) - len(tested)} skipped" if len(tested) < len(self.cases) else ""
-        lines = [f"{head} ({len(tested)} cases{skipped}, {self.seconds:.1f} s)"]
+        cases = "1 case" if len(tested) == 1 else f"{len(tested)} cases"
+        lines = [f"{head} ({cases}{skipped}, {self.seconds:.1f} s)"]
         if self.failures:
             lines.append("  " + str(self.failures[0]).replace("\n", "\n  "))
         if others := [f"{failure.case.name} ({dtype_name(failure.dtype)})" for failure in self.failures[1:]]:

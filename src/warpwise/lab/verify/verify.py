@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import torch
 
-from warpwise.cuda.errors import CompileError, Deadlock, KernelTimeout
+from warpwise.cuda.errors import CompileError, Deadlock, KernelError, KernelTimeout
 from warpwise.lab.timing.environment import current, place, resolve
 from warpwise.lab.verify.attempt import Attempt, attempt
 from warpwise.lab.verify.build import build_ahead
@@ -170,11 +170,13 @@ class _Run:
             self.uncompiled.add(failure.dtype)
         self.stop = self.lost or outcome.error in FINAL
         if not self.failures and not self.stop and outcome.error is not CompileError:
-            failure = replace(failure, smaller=self._smaller(failure))
+            failure = replace(failure, smaller=self._smaller(failure, outcome.error))
             self.stop = self.lost
         self.failures.append(failure)
 
-    def _smaller(self, failure: Failure) -> Failure | None:
+    def _smaller(self, failure: Failure, error: type[KernelError] | None) -> Failure | None:
+        """The failure of the smallest case that fails in the same way: with the same kind and the same finding."""
+
         def fails(case: Case) -> Failure | None:
             self._report("shrink", str(case), 0, 0)
             try:
@@ -183,7 +185,8 @@ class _Run:
                 return None
             outcome = attempt(self.op, self.rung, instance)
             self.lost |= outcome.lost
-            return outcome.failure
+            same = outcome.failure is not None and (outcome.failure.kind, outcome.error) == (failure.kind, error)
+            return outcome.failure if same else None
 
         found = shrink(failure.case, fails, self.clock)
         return found[1] if found else None
