@@ -1,8 +1,8 @@
 // Wide loads with many in flight per thread: several rows per team of threads share x, and the loop is unrolled.
 //
-// DRAM bandwidth needs bandwidth times latency in flight, about 40 KB per SM. If there are fewer rows than teams of
-// threads, several blocks split a row. The block of the last split adds the sums of few rows; a second launch adds
-// those of many.
+// To use the bandwidth of DRAM, bandwidth times latency must be in flight, about 40 KB per SM. If the blocks of all
+// rows do not fill the GPU, several blocks split a row. If rows are few, the block of the last split adds the sums of
+// the others; if they are many, a second launch adds the sums.
 
 #include <warpwise/core/words.cuh>
 #include <warpwise/core/previous_kernel.cuh>

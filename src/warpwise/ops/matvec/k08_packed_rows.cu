@@ -1,7 +1,8 @@
 // 16-byte loads of short rows of any alignment: the rows of a block are one contiguous range, copied to shared memory.
 //
-// k06 shifts x for the alignment of each row, which costs more than the row if it is short. Here lanes keep their
-// elements of x in registers, and read those of each row from shared memory, where elements of 2 bytes cost no more.
+// k06 shifts x for the alignment of each row, which takes longer than the products of a short row. Here lanes keep
+// their elements of x in registers and read those of each row from shared memory, where an access of 2 bytes is as fast
+// as one of 4.
 
 #include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>

@@ -110,7 +110,10 @@ RUNGS = (
 
 
 def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """The rung for sizes without a table, or None for PyTorch: for float64, and beyond ``limits``."""
+    """The rung for sizes without a point of a table, or None for PyTorch.
+
+    PyTorch computes float64, arguments beyond ``limits``, and the column-major matrices that ``_by_columns`` names.
+    """
     if a.dtype not in KERNEL_DTYPES or limits(a, x):
         return None
     column_major = a.stride(0) == 1 and a.stride(1) != 1 and a.shape[0] > 1
@@ -138,11 +141,12 @@ def _by_columns(a: torch.Tensor, x: torch.Tensor) -> str | None:
 def _by_rows(a: torch.Tensor, x: torch.Tensor) -> str:
     """The rung for other matrices. The first of these cases that applies:
 
-    - k08 for short contiguous rows, of a matrix on 16 bytes, that other rungs load 2 bytes at a time (64 to 384
-      elements, from 4 MB on) or up to 4 bytes (3 to 16 elements, from 256 KB on); k03 where k08 does not run;
-    - k06 for rows that are not aligned to 16 bytes, of 10,000 bytes and more in matrices of less than 16 rows or 1 MB,
-      of 2048 in others up to 8 MB, of 1024 (2-byte elements: 768) in larger ones; not for a few long rows or
-      many rows that k03 loads 8 bytes at a time (``whole_wave``, ``many_rows``);
+    - k08 for short contiguous rows of a matrix that is aligned to 16 bytes, if other rungs load them 2 bytes at a time
+      (64 to 384 elements, from 4 MB on) or up to 4 bytes at a time (3 to 16 elements, from 256 KB on); k03 on GPUs on
+      which k08 does not run;
+    - k03 for a few long rows (``whole_wave``), and for many rows that it loads 8 bytes at a time (``many_rows``);
+    - k06 for long rows that are not aligned to 16 bytes: of at least 10,000 bytes if the matrix has fewer than 16 rows
+      or less than 1 MB; of 2048 bytes if it has less than 8 MB; of 1024 bytes (2-byte elements: 768) in larger ones;
     - k03.
     """
     (m, k), size, pitch, nbytes = a.shape, a.element_size(), row_pitch(a), a.nbytes

@@ -92,8 +92,9 @@ def column_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometr
 def even_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometry | None:
     """One block for each SM, or two for 2-byte elements, each for the same number of columns; None for other matrices.
 
-    The columns have more than 256 4-byte elements (more than 128 from 72 MB on), or 97 to 768 2-byte elements. If a
-    block has too few threads for its columns, there are twice as many blocks, or three times as many.
+    The matrix has at least 4 MB. The columns have more than 256 4-byte elements (more than 128 from 72 MB on), or 97 to
+    768 2-byte elements in up to 200 MB. If a block has too few threads for its columns, there are twice as many blocks,
+    or three times as many.
 
     Three to six blocks for each SM, which holds six, are distributed unevenly: 513 x 89052 in float32 takes 57.4 µs in
     348 blocks of 256 columns, 45.2 in 131 of 680.

@@ -1,8 +1,8 @@
 // 16-byte loads, and partial sums that a second launch adds in a fixed order: at DRAM bandwidth, and deterministic.
 //
-// A quarter of the load instructions keep the same bytes in flight. Without atomics the result does not depend on the
-// order of the blocks. A row short enough for one block needs no second launch; a short one takes a warp or a part of
-// it.
+// A load of 16 bytes instead of 4 keeps the same bytes in flight with a quarter of the instructions. Without atomics
+// the result does not depend on the order of the blocks. A row that one block sums needs no second launch; a warp or a
+// part of one sums a short row.
 
 #include <warpwise/core/previous_kernel.cuh>
 
@@ -10,8 +10,9 @@
 
 // x: (rows, columns), contiguous; sums: (rows, parts). Block: (THREADS, 1), or with parts = 1 (THREADS, 128 / THREADS).
 // Grid: (cdiv(rows, rows in a block), parts); `parts` blocks stride over a row.
-// 1024 threads per SM allow 64 registers each. With 32, the compiler's choice without the bounds, only half a batch is
-// in flight.
+//
+// The launch bounds allow 64 registers per thread, with 1024 threads per SM. Without them the compiler uses 32, and
+// only half a batch is in flight.
 template <class T, class R, int THREADS, int BATCH = 4, int BLOCK = warpwise::block_of_teams(THREADS)>
 __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK) sum_two_passes(const T* x, R* sums, long long rows,
                                                                       long long columns) {

@@ -1,8 +1,9 @@
 // 16-byte loads along dimension 0, also of rows that are no multiple of 16 bytes: `fold` rows together are one line.
 //
-// A thread adds one pack of every line that it reads. One block folds a line that it holds. The block of the last part
-// adds the sums of few parts, which it gets as in k09; otherwise the partial sums (parts, line) are (parts * fold,
-// columns) to k08. Of more parts, the last block of each team of parts may add those of its team first.
+// A thread adds one pack of every line that it reads, so a block has a sum for each element of a line. A block that
+// reads whole lines then adds the `fold` rows of its line. If there are few parts, the block of the last part adds the
+// sums of the others, which it gets as in k09; of more parts, the last block of each team of parts may add those of its
+// team first. Otherwise k08 adds the partial sums (parts, line), which it reads as (parts * fold, columns).
 
 #include <warpwise/core/packed_columns.cuh>
 #include <warpwise/core/partial_sums.cuh>

@@ -33,12 +33,13 @@ MANY_LANES, SHORT_BLOCKS = 4, 16  # lanes of a row of k11, and its blocks that a
 
 
 def threads_of(x: torch.Tensor) -> int:
-    """Threads per row: up to a warp, a batch of four vectors each.
+    """Threads per row. A row of up to 128 vectors has at most a warp, each lane with a batch of up to four vectors.
 
-    A team of lanes reads at least 64 bytes at once if the row is long enough. Longer rows have a block with at most
-    eight vectors per thread, or with two if rows are few. Of up to 64 rows for each SM the batches are full: 1105
-    vectors are one batch of 288 threads, but three of 128, the last one of 81 threads. A row of more than 2048 vectors
-    has batches of eight per thread. Up to 32 rows for each SM: see ``_few_blocks``.
+    A team of lanes reads at least 64 bytes at once if the row is long enough. A longer row has a block, whose threads
+    read at most eight vectors each, or two if rows are few. If there are up to 64 rows for each SM, the batches are
+    full: 1105 vectors are one batch of 288 threads; with 128 threads they are three batches, and only 81 threads load
+    in the last one. A row of more than 2048 vectors has batches of eight per thread. For up to 32 rows for each SM see
+    ``_few_blocks``.
     """
     rows, columns = x.shape
     vectors = cdiv(columns * x.element_size(), VECTOR)
@@ -116,8 +117,8 @@ def sharing_blocks(x: torch.Tensor) -> tuple[int, int, int]:
     Blocks of 256 threads for one batch each if an SM then has one at most. Larger sums have one block of 512 threads
     for each SM, or two if a thread has several batches. With eight loads in flight, 43 to 64 registers, an SM holds
     just two, so each SM has the same number. With three blocks of 256 threads for each SM, which holds six, some SMs
-    have more: 20 million float32 elements took 29.0 µs instead of 21.1. If the rows are as many as 0.3 SMs, more blocks
-    per row fill nine tenths of their last wave.
+    have more: 20 million float32 elements took 29.0 µs instead of 21.1. If there are at least 0.3 rows for each SM, a
+    row has up to seven more blocks: the fewest that fill nine tenths of their waves, or else those that fill them best.
     """
     (rows, columns), sms = x.shape, sm_count(x)
     vectors = cdiv(columns * x.element_size(), VECTOR)

@@ -171,7 +171,7 @@ def last_block(sums: torch.Tensor, x: torch.Tensor) -> None:
 
 
 def limits(input: torch.Tensor, dim: int | None) -> str | None:
-    """The limit of rungs with a block for every 256 elements of a row: the number of blocks in a grid."""
+    """The limit of k01 to k10: a grid has enough blocks for one per 256 elements of a row, as in k01 to k03."""
     columns = max(1, input.numel() if dim is None else length_along(input, dim))
     blocks = input.numel() // columns * cdiv(columns, BLOCK)
     return (

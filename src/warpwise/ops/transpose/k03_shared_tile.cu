@@ -1,4 +1,4 @@
-// A 32 x 32 tile is transposed in shared memory: reads and writes coalesce, but a column is one bank, a 32-way
+// A 32 x 32 tile is transposed in shared memory: reads and writes coalesce, but a column is in one bank: a 32-way bank
 // conflict. in: (rows, cols), out: (cols, rows). Block (32, 8); grid: (cdiv(cols, 32), cdiv(rows, 32)).
 template <typename T>
 __global__ void transpose(const T* in, T* out, long long rows, long long cols) {

@@ -1,9 +1,10 @@
 // Matrices with few rows or few columns: a strip holds all of the short side, so no part of a tile is empty.
 //
-// A strip of `strip` columns of a matrix with few rows is one contiguous range of the output; of a matrix with few
-// columns, `strip` rows are one contiguous range of the input. Lanes run along that range on one side, and along the
-// long dimension on the other side. Shared memory holds the strip with the long dimension contiguous. The pitch is a
-// multiple of 32 plus 32 / few, so that 32 adjacent elements of the range, in `few` lines, are in different banks.
+// If the matrix has few rows, a strip is `strip` columns, which are one contiguous range of the output. If it has few
+// columns, a strip is `strip` rows, which are one contiguous range of the input. Lanes run along that range on one
+// side, and along the long dimension on the other side. Shared memory holds the strip with the long dimension
+// contiguous. The pitch is a multiple of 32 plus 32 / few, so that 32 adjacent elements of the range, in `few` lines,
+// are in different banks.
 
 #include <warpwise/core/previous_kernel.cuh>
 

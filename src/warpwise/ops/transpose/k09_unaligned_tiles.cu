@@ -1,7 +1,7 @@
-// Tiles of up to ROWS x COLS elements, for rows of any length: a thread has 8 or 16 loads in flight, in k04 4.
+// Tiles of up to ROWS x COLS elements, for rows of any length: a thread has 8 to 32 loads in flight, in k04 it has 4.
 //
-// k05 moves packs of 16 bytes. It accesses single elements, one after the other, if a row is not a whole number of
-// packs. Here a warp reads 32 adjacent elements of a row and writes 32 adjacent elements of a row of the output. A
+// k05 moves packs of 16 bytes. If a row is not a whole number of packs, k05 accesses single elements, one after the
+// other. Here a warp reads 32 adjacent elements of a row and writes 32 adjacent elements of a row of the output. A
 // thread starts all of its loads before its first store to shared memory.
 
 #include <warpwise/core/previous_kernel.cuh>

@@ -170,7 +170,7 @@ RUNGS = (
         fitted_blocks,
         limits=_fitted_grid,
     ),
-    make_rung(HERE, "k09_unaligned_tiles", "8 or 16 loads in flight, rows of any alignment", unaligned_tiles),
+    make_rung(HERE, "k09_unaligned_tiles", "8 to 32 loads in flight, rows of any alignment", unaligned_tiles),
     make_rung(HERE, "k10_short_sides", "a thread moves all of a side of up to 8 elements", short_sides, limits=_short),
 )
 
@@ -178,9 +178,12 @@ RUNGS = (
 def default(input: torch.Tensor) -> str | None:
     """PyTorch for one long row or column, which is a plain copy; else a rung by the short side and the size.
 
-    A short side of up to 31 elements: see ``_short_side``. Otherwise k05 if its tiles are at least as many as the SMs,
-    the rows of both matrices, or of a large output of 4-byte elements, are multiples of 16 bytes, and the matrix fills
-    its tiles (``fills_tiles``); else k09.
+    A short side of up to 31 elements: see ``_short_side``. Otherwise k05 if all of these conditions are met, else k09:
+
+    - there are at least as many tiles as SMs;
+    - the rows of both matrices are multiples of 16 bytes; from 32 MB on, for more columns than rows of elements of 4 or
+      8 bytes, only those of the output must be;
+    - the matrix fills its tiles (``fills_tiles``).
     """
     rows, cols = input.shape
     few, size, sms = min(rows, cols), input.element_size(), sm_count(input)
@@ -195,11 +198,12 @@ def default(input: torch.Tensor) -> str | None:
 def _short_side(rows: int, cols: int, size: int, waves: float) -> str | None:
     """The rung for a short side of up to 31 elements. ``waves``: elements of the matrix for each thread of the GPU.
 
-    A short side of one element: k08 up to four waves, else PyTorch. Elements of 4 bytes and more: k08 up to three
-    quarters of a wave, else k07; but for a short side of up to 8 elements k10 from an eighth of a wave up to two waves,
-    and for 7 elements up to three quarters of a wave. Elements of 1 and 2 bytes: k10 for a short side of up to 8
-    elements, except 5 and 7 rows, from an eighth of a wave on; k07 for up to 16 elements from half a wave on, and k09
-    for more from a quarter of a wave on; k08 for smaller matrices.
+    A short side of one element: k08 up to four waves, else PyTorch. For others the first of these cases that applies:
+
+    - elements of 4 and 8 bytes: k07 above two waves for a short side of 2 to 8 elements except 7, above three quarters
+      of a wave for 7 and for 9 to 31 elements; k10 above an eighth of a wave for up to 8 elements; k08;
+    - elements of 1 and 2 bytes: k10 above an eighth of a wave for a short side of up to 8 elements, except 5 and 7
+      rows; k07 above half a wave for up to 16 elements; k09 above a quarter of a wave for more; k08.
     """
     few = min(rows, cols)
     if few == 1:

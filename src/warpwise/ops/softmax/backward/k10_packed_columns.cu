@@ -1,8 +1,9 @@
 // 16-byte accesses along dimension 0, for any row size: several rows together form a line of whole 16-byte packs.
 //
-// The first launch adds dy * y for each element of a line in parts, (parts, line), which are (parts * fold, columns) to
-// the second; the third one computes the result. If columns are FEW, the first launch adds the rows of a line too, and
-// each block of the last one adds the parts: two launches.
+// The first launch divides the lines into parts, and adds dy * y for each element of a line: (parts, line). The second
+// launch reads these sums as (parts * fold, columns), and adds those of each column. The third launch computes the
+// result. If columns are FEW, there are two launches: the first one adds the rows of a line too, and each block of the
+// last one adds the parts.
 
 #include <warpwise/core/packed_columns.cuh>
 #include <warpwise/core/previous_kernel.cuh>

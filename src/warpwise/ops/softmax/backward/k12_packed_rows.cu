@@ -1,7 +1,7 @@
 // 16-byte accesses to rows of any length and alignment, kept in the registers of lanes, of a block, or of a cluster.
 //
-// In k03 the rows of an odd length are read in single elements. k04 reads long rows twice, and k08 takes two launches;
-// here long rows are read once, by the blocks of a cluster. Clusters exist from sm_90 on.
+// k03 reads single elements if rows are not multiples of 16 bytes. k04 reads long rows twice, and k08 needs two
+// launches. Here long rows are read once, by the blocks of a cluster. Clusters exist from sm_90 on.
 
 #include <warpwise/core/previous_kernel.cuh>
 

@@ -1,7 +1,7 @@
 // One block per row: adjacent threads read adjacent columns, which coalesces; reductions go through shared memory.
 //
-// The 32 lanes of a warp read one 128-byte line instead of 32 lines. The tree in shared memory takes log2(256) = 8
-// barriers and one before it for each of the two reductions.
+// The 32 lanes of a warp read one 128-byte line instead of 32 lines. Each of the two reductions takes 9 barriers: one
+// before the tree in shared memory, and one after each of its log2(256) = 8 steps.
 
 #include <warpwise/core/numeric.cuh>
 

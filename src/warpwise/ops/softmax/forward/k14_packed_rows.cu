@@ -1,8 +1,9 @@
 // 16-byte accesses to rows of any length and alignment, kept in the registers of lanes, of a block, or of a cluster.
 //
-// In k05 the rows of an odd length are read in single elements. k06 reads a long row twice, and k12 takes two launches;
-// here a long row is read once, by the blocks of a cluster. Each block computes the exponentials relative to its own
-// maximum; the cluster's maximum and sum give one factor for all elements of a block. Clusters exist from sm_90 on.
+// k05 reads single elements if rows are not multiples of 16 bytes. k06 reads a long row twice, and k12 needs two
+// launches. Here a long row is read once, by the blocks of a cluster. Each block computes the exponentials relative to
+// its own maximum; the cluster's maximum and sum give one factor for all elements of a block. Clusters exist from sm_90
+// on.
 
 #include <warpwise/core/previous_kernel.cuh>
 
