@@ -105,6 +105,11 @@ def many_rows(a: torch.Tensor, bytes_a_load: int) -> str | None:
     return "t128_r8_u1" if fits and bytes_a_load == VECTOR // 2 else None
 
 
+def measured_geometry(a: torch.Tensor, bytes_a_load: int) -> str | None:
+    """The configuration of the matrices for which ``whole_wave`` or ``many_rows`` names one; None for others."""
+    return whole_wave(a, bytes_a_load) or many_rows(a, bytes_a_load)
+
+
 def _geometry(a: torch.Tensor, bytes_a_load: int) -> str:
     """Teams that load a row in one batch if it is short; larger ones, and fewer rows each, if there are few rows.
 
@@ -118,7 +123,7 @@ def _geometry(a: torch.Tensor, bytes_a_load: int) -> str:
     """
     (m, k), size, sms = a.shape, a.element_size(), sm_count(a)
     loads, fill = cdiv(k * size, bytes_a_load), FILL * sms
-    if config := whole_wave(a, bytes_a_load) or many_rows(a, bytes_a_load):
+    if config := measured_geometry(a, bytes_a_load):
         return config
     if bytes_a_load < VECTOR:
         unroll = VECTOR // max(bytes_a_load, NARROW)

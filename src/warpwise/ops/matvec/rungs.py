@@ -158,6 +158,6 @@ def _by_rows(a: torch.Tensor, x: torch.Tensor) -> str:
     shortest = SHORT_ROWS if nbytes < 8 * MEDIUM else SHORTEST_ROWS if size == 4 else SHORTEST_HALVES
     few = m < k03_rows_together.FEW_ROWS or nbytes < MEDIUM
     large = k * size >= (LONG_ROW if few else shortest)
-    if k03_rows_together.whole_wave(a, bytes_a_load) or k03_rows_together.many_rows(a, bytes_a_load):
+    if k03_rows_together.measured_geometry(a, bytes_a_load):
         return "k03_rows_together"
     return "k06_unaligned_rows" if bytes_a_load < VECTOR and large else "k03_rows_together"

@@ -118,7 +118,10 @@ def resident_grid(kernel: str, file: str) -> Launch:
 
 def _pass(sums: torch.Tensor, x: torch.Tensor, parts: int) -> None:
     rows, columns = x.shape
-    threads, batch = (threads_of(x), batch_of(x, threads_of(x))) if parts == 1 else (BLOCK, BATCH)
+    threads, batch = BLOCK, BATCH
+    if parts == 1:
+        threads = threads_of(x)
+        batch = batch_of(x, threads)
     together = BLOCK_OF_TEAMS // threads if threads <= WARP else 1
     kernel = TWO_PASSES[f"sum_two_passes<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {threads}, {batch}>"]
     kernel[(cdiv(rows, together), parts), (threads, together)](x, cuda.out(sums), rows, columns)
