@@ -14,6 +14,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     mma_v2,
     tma,
     warpgroup_mma,
+    warpgroup_mma_init,
     warpgroup_mma_wait,
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
@@ -115,6 +116,8 @@ def matmul(a_desc, b_desc, c_desc, OVERLAP: gl.constexpr, BUG: gl.constexpr, num
     b_tile = gl.allocate_shared_memory(b_desc.dtype, b_desc.block_type.shape, b_desc.layout)
     row, column = gl.program_id(0) * BLOCK_M, gl.program_id(1) * BLOCK_N
     acc = gl.zeros((BLOCK_M, BLOCK_N), gl.float32, layout)
+    if BUG == "no mma wait":
+        acc = warpgroup_mma_init(acc)
     bar = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     if BUG != "no init":
         mbarrier.init(bar, count=1)
@@ -132,6 +135,8 @@ def matmul(a_desc, b_desc, c_desc, OVERLAP: gl.constexpr, BUG: gl.constexpr, num
         acc = warpgroup_mma(a_tile, b_tile.permute((1, 0)), acc, is_async=OVERLAP)
         if OVERLAP and BUG != "no mma wait":
             acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))
+    if BUG == "no mma wait":
+        acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))
     mbarrier.invalidate(bar)
     c_tile = gl.allocate_shared_memory(c_desc.dtype, c_desc.block_type.shape, c_desc.layout)
     if BUG != "no store":

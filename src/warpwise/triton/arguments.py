@@ -128,6 +128,13 @@ def bind(
     return dict(bound.arguments)
 
 
+def _specialised(value: Any) -> Any:
+    """Return ``value`` with each integer 1 as a constant: the compiler knows that value, also in a tuple."""
+    if type(value) is tuple:
+        return tuple(_specialised(item) for item in value)
+    return tl.constexpr(1) if type(value) is int and value == 1 else value
+
+
 class ArgumentConverter:
     """Converts launch arguments to the values that an interpreted kernel's parameters hold."""
 
@@ -144,9 +151,19 @@ class ArgumentConverter:
             if parameters[name].is_constexpr and isinstance(value, tl.constexpr)
             else value
             if parameters[name].is_constexpr
-            else self._convert(name, value, parameters[name].annotation_type, parameters[name].is_const)
+            else self._convert(
+                name,
+                _specialised(value) if self._is_specialised(parameters[name]) else value,
+                parameters[name].annotation_type,
+                parameters[name].is_const,
+            )
             for name, value in bound.items()
         }
+
+    def _is_specialised(self, parameter: Any) -> bool:
+        """Return True if a launch compiles the kernel for the parameter's value of 1."""
+        listed = self.function.do_not_specialize
+        return not parameter.annotation_type and parameter.num not in listed and parameter.name not in listed
 
     def _convert(self, name: str, value: Any, declared: str, const: bool) -> Any:
         output = is_output(value)

@@ -136,7 +136,7 @@ def check_front_end(
     """Return the error of Triton's front end for a launch with these arguments, or None.
 
     The interpreter runs Python, so it accepts some code that Triton rejects: a variable that changes its type in a
-    loop, a global variable that is not a constexpr, a function of Python such as ``sum``.
+    branch that no program takes, a global variable that is not a constexpr, a function of Python such as ``sum``.
     """
     if LANGUAGE_IS_INTERPRETED:
         return None

@@ -51,6 +51,7 @@ from warpwise.triton.special_values import SpecialValues
 
 CHECKS = ("all", "bounds", "none")
 _MISSING = object()
+_UNBOUND = re.compile(r"variable '(\w+)'")
 _LONG_ARRAY = re.compile(r"\[[^\[\]]{40,}\]")
 
 
@@ -104,7 +105,9 @@ class Interpreter:
         kwargs.pop("_generator", None)
         if function is tl.random.philox and not kwargs and (words := philox_of_words(*args)) is not None:
             return words
-        return self.rewritten(python_function(function))(*args, **kwargs)
+        result = self.rewritten(python_function(function))(*args, **kwargs)
+        # A constant that a function returns is a tensor.
+        return self.semantic.to_tensor(result) if type(result) in (bool, int, float) else result
 
     def debug_value(self, block: tl.tensor) -> Any:
         """Return what a debugger shows for a tensor: its values; for pointers, ``x_ptr + [0 1 2]``."""
@@ -237,6 +240,7 @@ class Interpreter:
         self.intrinsics.let_others_run = (lambda: None) if self.is_gluon else programs.let_others_run
         try:
             body = self.rewritten(python_function(function))
+            self.intrinsics.kernel_code, self.intrinsics.branch_types = body.__code__, {}
             programs.run_all()
         except KernelError as error:
             if error.findings:
@@ -300,6 +304,11 @@ def _method_of_aggregate(function: JITFunction, instance: Any, owner: Any = None
 def _message(error: BaseException) -> str:
     """Return the text of ``error`` without long arrays, with its type if the text alone is a key or empty."""
     text, kind = _LONG_ARRAY.sub("[...]", str(error)), type(error).__name__
+    if isinstance(error, NameError) and (unbound := _UNBOUND.search(text)):
+        return (
+            f"{unbound[1]} is not defined here: a variable exists after a loop or an if only if it is assigned before, "
+            "or in both branches of the if"
+        )
     return f"{kind}: {text}" if text and isinstance(error, KeyError) else text or kind
 
 

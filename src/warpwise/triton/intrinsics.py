@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import triton.language as tl
@@ -14,6 +15,7 @@ import triton.language as tl
 from warpwise.cuda.errors import CompileError, KernelTimeout
 from warpwise.triton import reductions, scalar_functions
 from warpwise.triton.builder import values_of
+from warpwise.triton.carried import Lines, LoopRange, Region
 from warpwise.triton.compat import TritonSemantic, bind_semantic
 from warpwise.triton.undefined import report
 
@@ -30,13 +32,16 @@ class Intrinsics:
         self.timeout = 0.0
         self.waits = False  # the latest iteration of ``while`` read the same values as the one before
         self.let_others_run: Callable[[], None] = lambda: None
+        self.range: Callable[..., LoopRange] = functools.partial(loop_range, semantic)
+        self.kernel_code: Any = None  # of the kernel that runs
+        self.branch_types: dict[int, dict[str, tuple[Any, bool]]] = {}  # by the number of an ``if`` of that kernel
 
     def to_tensor(self, value: Any) -> Any:
         """Convert numbers to tensors, as the compiler does on assignment; tensors are returned unchanged."""
         if isinstance(value, tl.tensor):
             return value
-        if type(value) is tuple:
-            return tuple(self.to_tensor(item) for item in value)
+        if type(value) in (tuple, list):
+            return type(value)(self.to_tensor(item) for item in value)
         return self.semantic.to_tensor(value, False)
 
     def first_items(self, value: Any, count: int) -> Any:
@@ -103,6 +108,23 @@ class Intrinsics:
             )
         return bool(self.defined_item(self._condition(value))) if isinstance(value, tl.tensor) else value
 
+    def branch(self, value: Any, lines: Lines, number: int) -> Region:
+        """Return the region of an ``if`` with the condition ``value``; ``number``: 0 in a loop that is unrolled."""
+        frame = sys._getframe(1)
+        checked = isinstance(value, tl.tensor) and not scalar_functions.in_progress()
+        region = Region(lines, False, frame.f_locals if checked else None)
+        region.taken = self.scalar_condition(value)
+        if checked and number and frame.f_code is self.kernel_code:
+            region.seen = self.branch_types.setdefault(number, {})
+        return region
+
+    def loop(self, values: Iterable[Any] | None, lines: Lines) -> Region:
+        """Return the region of a loop; ``values``: its iterations, or None for ``while``."""
+        checked = (values is None or isinstance(values, LoopRange)) and not scalar_functions.in_progress()
+        region = Region(lines, True, sys._getframe(1).f_locals if checked and lines else None)
+        region.values = () if values is None else values
+        return region
+
     def assertion(self, condition: Any, message: Callable[[], Any]) -> None:
         """``assert condition, message``: ``tl.device_assert``, which tests each element of a block."""
         if isinstance(condition, tl.tensor):
@@ -161,10 +183,20 @@ def scalar_item(block: tl.tensor) -> Any:
     return values.item()
 
 
+def loop_range(semantic: TritonSemantic, first: Any, last: Any = None, step: Any = None, **hints: Any) -> LoopRange:
+    """``range`` and ``tl.range``: the loop variable has the common type of the bounds and the step."""
+    start, stop = (0, first) if last is None else (first, last)
+    step = 1 if step is None else step
+    types = [semantic.to_tensor(bound).dtype for bound in (start, stop, step)]
+    if not all(dtype.is_int() for dtype in types):
+        raise CompileError(f"the bounds and the step of a loop must be integers, got {', '.join(map(str, types))}")
+    return LoopRange(range(int(start), int(stop), int(step)), functools.reduce(semantic.integer_promote_impl, types))
+
+
 def language_overrides(semantic: TritonSemantic) -> dict[str, Callable[..., Any]]:
     """Return replacements for functions of ``triton.language``, by name."""
 
-    def loop_range(first: Any, last: Any = None, step: Any = None, **hints: Any) -> range:
+    def static_range(first: Any, last: Any = None, step: Any = None, **hints: Any) -> range:
         start, stop = (0, first) if last is None else (first, last)
         return range(int(start), int(stop), 1 if step is None else int(step))
 
@@ -187,8 +219,8 @@ def language_overrides(semantic: TritonSemantic) -> dict[str, Callable[..., Any]
 
     return {
         "dot_scaled": dot_scaled,
-        "range": loop_range,
-        "static_range": loop_range,
+        "range": functools.partial(loop_range, semantic),
+        "static_range": static_range,
         "static_assert": static_assert,
         "static_print": print,
         "multiple_of": identity,

@@ -5,7 +5,8 @@ Triton's compiler gives some constructs another meaning than Python: ``x = 0`` m
 the condition of an ``if`` or ``while`` must be a scalar; ``assert`` is ``tl.device_assert``; an assignment to a tuple
 ignores items in excess; a parameter ``tl.constexpr`` has the attribute ``value``. The rewritten body calls
 ``Intrinsics`` for these, for a value that a statement discards, and in each loop iteration to check the timeout and, in
-``while``, to let other programs run.
+``while``, to let other programs run. A loop and an ``if`` that assign variables are a ``carried.Region``, which checks
+the types at the end of each iteration or branch. Variables that the compiler does not know there are deleted.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ def _call(name: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(func=_intrinsic(name), args=list(arguments), keywords=[])
 
 
+def _literal(value: Any) -> ast.expr:
+    return ast.Constant(value=value)
+
+
 def _thunk(value: ast.expr) -> ast.Lambda:
     """Return ``lambda: value``: the operand is evaluated only if needed."""
     arguments = ast.arguments(
@@ -36,8 +41,40 @@ def _thunk(value: ast.expr) -> ast.Lambda:
     return ast.Lambda(args=arguments, body=value)
 
 
+def _assigned(statements: list[ast.stmt]) -> dict[str, int]:
+    """Return the variables that the statements assign, in order, each with the line of its last assignment.
+
+    A constant (``x: tl.constexpr = ...``) is not among them.
+    """
+    found: dict[str, int] = {}
+    for statement in statements:
+        targets: list[ast.expr | None] = []
+        if isinstance(statement, ast.Assign):
+            targets = list(statement.targets)
+        elif isinstance(statement, (ast.AugAssign, ast.For, ast.AnnAssign)):
+            constant = isinstance(statement, ast.AnnAssign) and "constexpr" in ast.unparse(statement.annotation)
+            targets = [] if constant else [statement.target]
+        elif isinstance(statement, ast.With):
+            targets = [item.optional_vars for item in statement.items]
+        for target in targets:
+            names = ast.walk(target) if target is not None else ()
+            found.update((node.id, statement.lineno) for node in names if _is_stored(node))  # type: ignore[attr-defined]
+        for part in ("body", "orelse"):
+            if isinstance(statement, (ast.For, ast.While, ast.If, ast.With)):
+                found.update(_assigned(getattr(statement, part, [])))
+    return found
+
+
+def _is_stored(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+
+
 def _at_location(new: Any, old: ast.AST) -> Any:
-    return ast.fix_missing_locations(ast.copy_location(new, old))
+    """Return ``new`` at the place of ``old``; at the first line of a loop or an ``if``."""
+    ast.copy_location(new, old)
+    if isinstance(old, (ast.For, ast.While, ast.If)):  # Python reports a call that spans lines at its last line
+        new.end_lineno, new.end_col_offset = new.lineno, new.col_offset
+    return ast.fix_missing_locations(new)
 
 
 class _CompilerSemantics(ast.NodeTransformer):
@@ -48,6 +85,9 @@ class _CompilerSemantics(ast.NodeTransformer):
         self.local = local
         self.shadowed = shadowed
         self.language = language
+        self.regions = 0
+        self.unrolled = 0  # loops around the current statement that the compiler can unroll
+        self.ends: list[list[ast.stmt]] = []  # of the branches around the current statement
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if isinstance(node.ctx, ast.Load) and node.id in self.language:
@@ -93,12 +133,48 @@ class _CompilerSemantics(ast.NodeTransformer):
         self.generic_visit(node)
         return _at_location(_call("logical_not", node.operand), node) if isinstance(node.op, ast.Not) else node
 
-    def _rewrite_condition(self, node: Any) -> ast.AST:
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         self.generic_visit(node)
         node.test = _at_location(_call("scalar_condition", node.test), node.test)
         return node
 
-    visit_If = visit_IfExp = _rewrite_condition
+    def _region(self, opened: ast.expr, at: ast.AST) -> tuple[str, ast.stmt]:
+        """Return the name of a new region and the statement that opens it."""
+        self.regions += 1
+        name = f"{INTRINSICS}_region{self.regions}"
+        return name, _at_location(ast.Assign(targets=[ast.Name(id=name, ctx=ast.Store())], value=opened), at)
+
+    def visit_If(self, node: ast.If) -> Any:
+        parts = _assigned(node.body), _assigned(node.orelse)
+        lines = tuple({**parts[0], **parts[1]}.items())
+        both = tuple(name for name in parts[0] if name in parts[1])
+        node.test = self.visit(node.test)
+        region, opened = self._region(
+            _call(
+                "branch",
+                node.test,
+                _literal(lines),
+                ast.Constant(value=0 if self.unrolled else self.regions + 1),
+            ),
+            node.test,
+        )
+        for field, part in zip(("body", "orelse"), parts, strict=True):
+            gone = [name for name in part if name not in both]
+            end = [_at_location(statement, node) for statement in _end_of(region, gone, both)] if lines else []
+            self.ends.append(end[: 1 + bool(both)])
+            body = [statement for old in getattr(node, field) for statement in _as_list(self.visit(old))]
+            self.ends.pop()
+            if body and not isinstance(body[-1], ast.Return):
+                body += end
+            setattr(node, field, body)
+        node.test = _at_location(
+            _attribute(region, "taken") if lines else _call("scalar_condition", node.test), node.test
+        )
+        return [opened, node] if lines else node
+
+    def visit_Return(self, node: ast.Return) -> Any:
+        self.generic_visit(node)
+        return [*(statement for end in reversed(self.ends) for statement in end), node]
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
@@ -117,22 +193,57 @@ class _CompilerSemantics(ast.NodeTransformer):
             node.value = _at_location(_call("discard", node.value), node.value)
         return node
 
-    def visit_For(self, node: ast.For) -> ast.AST:
+    def visit_For(self, node: ast.For) -> Any:
         callee = node.iter.func if isinstance(node.iter, ast.Call) else None
         called = callee.attr if isinstance(callee, ast.Attribute) else getattr(callee, "id", "")
+        targets = {name.id for name in ast.walk(node.target) if isinstance(name, ast.Name)}
+        lines = tuple((name, line) for name, line in _assigned(node.body).items() if name not in targets)
+        self.unrolled += called != "range"
         self.generic_visit(node)
-        first: list[ast.stmt] = [ast.Expr(value=_call("check_timeout"))]
-        if called == "range" and isinstance(node.target, ast.Name):
-            loaded = ast.Name(id=node.target.id, ctx=ast.Load())
-            stored = ast.Name(id=node.target.id, ctx=ast.Store())
-            first.append(ast.Assign(targets=[stored], value=_call("to_tensor", loaded)))
-        node.body = [_at_location(statement, node) for statement in first] + node.body
-        return node
+        self.unrolled -= called != "range"
+        builtin = isinstance(callee, ast.Name) and called == "range" and called not in self.shadowed
+        if isinstance(node.iter, ast.Call) and callee is not None and builtin:
+            node.iter.func = _at_location(_intrinsic("range"), callee)
+        first = _at_location(ast.Expr(value=_call("check_timeout")), node)
+        region, opened = self._region(_call("loop", node.iter, _literal(lines)), node)
+        node.iter = _at_location(_attribute(region, "values"), node.iter)
+        last = _end_of(region, [name for name, _ in lines]) if lines else []
+        node.body = [first, *node.body, *(_at_location(statement, node) for statement in last)]
+        return [opened, node]
 
-    def visit_While(self, node: ast.While) -> ast.AST:
-        self._rewrite_condition(node)
-        node.body = [_at_location(ast.Expr(value=_call("while_iteration")), node), *node.body]
-        return node
+    def visit_While(self, node: ast.While) -> Any:
+        lines = tuple(_assigned(node.body).items())
+        self.generic_visit(node)
+        node.test = _at_location(_call("scalar_condition", node.test), node.test)
+        region, opened = self._region(_call("loop", ast.Constant(value=None), _literal(lines)), node)
+        first = _at_location(ast.Expr(value=_call("while_iteration")), node)
+        last = _end_of(region, [name for name, _ in lines]) if lines else []
+        node.body = [first, *node.body, *(_at_location(statement, node) for statement in last)]
+        return [opened, node] if lines else node
+
+
+def _as_list(visited: Any) -> list[ast.stmt]:
+    return visited if isinstance(visited, list) else [visited]
+
+
+def _attribute(name: str, attribute: str) -> ast.expr:
+    return ast.Attribute(value=ast.Name(id=name, ctx=ast.Load()), attr=attribute, ctx=ast.Load())
+
+
+def _end_of(region: str, names: list[str], both: tuple[str, ...] = ()) -> list[ast.stmt]:
+    """Return the statements at the end of an iteration or branch; those of ``names`` that are new are deleted."""
+
+    def method(name: str, *arguments: Any) -> ast.expr:
+        constants: list[ast.expr] = [ast.Constant(value=argument) for argument in arguments]
+        return ast.Call(func=_attribute(region, name), args=constants, keywords=[])
+
+    result: list[ast.stmt] = [ast.Expr(value=method("end"))]
+    if both:
+        result.append(ast.Expr(value=method("record", both)))
+    for name in names:
+        deleted = ast.Delete(targets=[ast.Name(id=name, ctx=ast.Del())])
+        result.append(ast.If(test=method("new", name), body=[deleted], orelse=[]))
+    return result
 
 
 def _definition(function: Callable[..., Any]) -> ast.FunctionDef:
