@@ -97,13 +97,77 @@ def test_a_timeout_reports_the_last_known_line(name: str, blocks: int, text: str
         assert re.fullmatch(text, access.text) and access.line > 0
 
 
+SPINNING = cuda.load(r"""
+#include <cuda/atomic>
+__device__ int turn = 0;
+__global__ void acquire(int* p) {
+  while (atomicCAS(p, 0, 1) != 0) {}  // HERE
+}
+__global__ void one_of_a_block(int* p) {
+  p[threadIdx.x] = 1;
+  __syncthreads();
+  if (threadIdx.x == 33)
+    while (atomicAdd(&turn, 0) != 1) {  // HERE
+    }
+  __syncthreads();
+  p[threadIdx.x] = 2;
+}
+__global__ void one_of_a_warp(int* p) {
+  p[threadIdx.x] = 1;
+  volatile int* flag = &turn;
+  if (threadIdx.x == 7)
+    while (*flag != 1) {  // HERE
+    }
+  p[threadIdx.x] = __shfl_sync(~0u, threadIdx.x, 7);
+}
+__global__ void one_of_a_grid(int* p) {
+  p[threadIdx.x] = 1;
+  __syncthreads();
+  if (blockIdx.x == 1)
+    while (cuda::atomic_ref<int>(turn).load(cuda::memory_order_acquire) != 1) {  // HERE
+    }
+}
+__device__ __noinline__ void lock(int* p) {
+  while (atomicExch(p, 1) != 0)  // HERE
+    __threadfence();  // HERE
+}
+__global__ void in_a_function(int* p) {
+  __syncthreads();
+  lock(p);
+  __syncthreads();
+}
+__global__ void one_that_computes(int* p) {
+  p[threadIdx.x] = 1;
+  __syncthreads();
+  float x = 1;
+  if (threadIdx.x == 17)
+    while (x != 0) x = x * 0.5f + 1;  // HERE
+  __syncthreads();
+  p[threadIdx.x] = x;
+}
+""")
+
+
 @pytest.mark.parametrize("checks", ["all", "bounds", "none"])
-@pytest.mark.parametrize("blocks", [1, 2])
-def test_a_timeout_inside_an_atomic_reports_a_line_of_the_kernel(blocks: int, checks: str) -> None:
-    source = "__global__ void acquire(int* p) {\n  while (atomicCAS(p, 0, 1) != 0) {}\n}\n"
-    with pytest.raises(KernelTimeout, match="still running") as caught:
-        cuda.load(source)["acquire"][blocks, 1](np.ones(1, "i4"), timeout=0.05, checks=checks)
-    assert caught.value.finding.access.line in (1, 2)
+@pytest.mark.parametrize(
+    "name,blocks,thread",
+    [
+        ("acquire", 2, None),
+        ("one_of_a_block", 1, 33),
+        ("one_of_a_warp", 1, 7),
+        ("one_of_a_grid", 2, None),
+        ("in_a_function", 1, None),
+        ("one_that_computes", 1, 17),
+    ],
+)
+def test_a_timeout_names_the_loop_and_a_thread_in_it(name: str, blocks: int, thread: int | None, checks: str) -> None:
+    for attempt in range(3):
+        with pytest.raises(KernelTimeout, match="still running") as caught:
+            SPINNING[name][blocks, 64](np.ones(64, "i4"), timeout=0.02 + 0.003 * attempt, checks=checks)
+        access = caught.value.finding.access
+        assert access.text.endswith("// HERE"), access
+        assert thread is None or access.thread == (thread, 0, 0)
+        assert name != "one_of_a_grid" or access.block == (1, 0, 0)
 
 
 def test_two_installations_can_share_a_cache(tmp_path: Path) -> None:

@@ -62,9 +62,8 @@ _HASHED_BYTES, _LINE_BITS = 80, 18  # kHashedBytes and kLineBits of abi.h
 def translate(build: Build, reports: Sequence[Report], load_bias: int, block: Index3) -> list[Finding]:
     """Return ``reports`` as findings with lines of the user's source, in the order in which they occurred."""
     reports = [report for report in reports if not report.passed_access or _passes(build, report, load_bias)]
-    places = _lines(
-        build, [side.pc - load_bias for report in reports for side in (report.access, report.other) if side.pc]
-    )
+    reached = [pc for report in reports for pc in (report.access.pc, report.other.pc, *report.callers) if pc]
+    places = _lines(build, [pc - load_bias for pc in reached])
     findings = merge_updates(_merged(_finding(build, report, places, load_bias, block) for report in reports))
     return sorted(findings, key=functools.partial(_rank, findings))
 
@@ -172,10 +171,12 @@ def _placed(build: Build, access: Access, file: str, line: int) -> Access:
 def _last_known(
     build: Build, report: Report, access: Access, places: dict[int, tuple[str, int]], load_bias: int
 ) -> Access:
-    """After a timeout at an unknown line or between threads: the caller's line, or the first line of the kernel."""
-    caller = _access(build, report.other, places, load_bias)
+    """After a timeout in a header of the emulator or between threads: the line of the innermost call in the user's
+    source, or the first line of the kernel.
+    """
+    calls = (places[pc - load_bias] for pc in report.callers if pc - load_bias in places)
     declared = kernel_of(build.expression, kernels(build.text))
-    file, line = (caller.file, caller.line) if caller.line else (build.file, declared.line if declared else 0)
+    file, line = next(calls, (build.file, declared.line if declared else 0))
     return _placed(build, access, file, line)
 
 

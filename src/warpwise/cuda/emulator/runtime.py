@@ -54,6 +54,7 @@ class Report(ctypes.Structure):
         ("count", ctypes.c_uint64),
         ("passed_operation", ctypes.c_uint64),
         ("passed_access", ctypes.c_uint64),
+        ("callers", ctypes.c_uint64 * 16),
         ("inner", ctypes.c_uint32 * 2),
         ("variable", ctypes.c_char * 64),
         ("message", ctypes.c_char * 320),

@@ -68,7 +68,7 @@ void access_outside_arena(Address address, size_t bytes, bool write, Address pc,
 void access_range(Address address, size_t bytes, bool write, Address pc, unsigned flags, int line) {
   if (!bytes) return;
   runtime.budget -= static_cast<int64_t>(bytes / 8 + 1);
-  if (runtime.budget < 0) budget_exhausted(pc);
+  if (runtime.budget < 0) budget_exhausted();
   Slot* found = slot_of(address);
   if (!found) return access_outside_arena(address, bytes, write, pc, flags, line);
   Slot& slot = *found;

@@ -14,7 +14,7 @@ void report_const_write(const Slot& slot, Address address, size_t bytes, Address
 void report_uninitialized_read(const Slot& slot, Address address, size_t bytes, Address pc, int line = 0);
 void access_outside_arena(Address address, size_t bytes, bool write, Address pc, unsigned flags = kPlainAccess,
                           int line = 0);
-void budget_exhausted(Address pc);
+void budget_exhausted();
 // Records the words of an access that is in bounds.
 void record_words(Slot& slot, Address address, size_t bytes, bool write, Address pc, unsigned flags, int line);
 // Checks an access of any size and alignment, one 4-byte word at a time.
@@ -38,7 +38,7 @@ inline __attribute__((always_inline)) void check_written_bits(const Slot& slot, 
 // The complete checks. Not inlined: the fast path then needs neither a stack frame nor saved registers.
 template <unsigned kBytes, bool kWriting>
 __attribute__((noinline)) void access_slowly(Address address, Address pc) {
-  if (__builtin_expect(runtime.budget < 0, 0)) budget_exhausted(pc);
+  if (__builtin_expect(runtime.budget < 0, 0)) budget_exhausted();
   Slot* found = slot_of(address);
   if (__builtin_expect(!found, 0)) return access_outside_arena(address, kBytes, kWriting, pc);
   Slot& slot = *found;

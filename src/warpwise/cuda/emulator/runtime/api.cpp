@@ -236,7 +236,7 @@ void begin_launch(const ww_launch& launch) {
   runtime.max_findings = std::max(1u, launch.max_findings);
   runtime.current = nullptr;
   runtime.block = nullptr;
-  runtime.aborted = runtime.pending_store = runtime.interleaved = runtime.clustered = false;
+  runtime.aborted = runtime.locating = runtime.pending_store = runtime.interleaved = runtime.clustered = false;
   runtime.stalls = 0;
   runtime.leaves_block = false;
   runtime.started_early.clear();

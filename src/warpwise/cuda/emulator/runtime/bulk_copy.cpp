@@ -133,7 +133,7 @@ void ww_async_read(const void* from, size_t bytes, const char* what, int line) {
   Block& block = *runtime.block;
   Thread& thread = *runtime.current;
   const bool is_wgmma = what[0] == 'w';
-  if (runtime.budget < static_cast<int64_t>(bytes / 8 + 2)) budget_exhausted(pc);  // before the stamp is an agent's
+  if (runtime.budget < static_cast<int64_t>(bytes / 8 + 2)) budget_exhausted();  // before the stamp is an agent's
   if (runtime.checks.races && !is_wgmma) block.clocks.use_agents();
   if (runtime.checks.races && block.clocks.has_agents()) {
     unsigned agent = block.clocks.first_agent() + thread.id / kWarpgroupThreads;

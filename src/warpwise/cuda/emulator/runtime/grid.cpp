@@ -2,6 +2,7 @@
 // in global memory, stays resident while the next block starts.
 #include <algorithm>
 
+#include "callers.h"
 #include "expected_reads.h"
 #include "fibers.h"
 #include "scheduler.h"
@@ -157,17 +158,34 @@ std::vector<uint32_t> shuffled_order() {
   return order;
 }
 
-// Reports a timeout that is detected while no thread runs, at the line of the first thread that has started and not
-// exited.
-void report_block_timeout(Block& block) {
-  Address pc = 0;
-  for (unsigned i = 0; i < block.threads && !pc; i++) {
-    if (block.state[i] == ThreadState::kNew || block.state[i] == ThreadState::kDone) continue;
-    runtime.current = &block.thread[i];
-    pc = innermost_kernel_pc(*runtime.current, reinterpret_cast<Address>(runtime.current->stack_pointer));
+// A thread that has started and not exited, if there is one. A ready thread, for example one that polls, comes before
+// one that waits, and a thread of `block` before one of another resident block.
+Thread* unfinished_thread(Block& block) {
+  Thread* waiting = nullptr;
+  std::vector<Block*> blocks = runtime.resident;
+  std::stable_partition(blocks.begin(), blocks.end(), [&](const Block* each) { return each == &block; });
+  for (Block* each : blocks) {
+    for (unsigned i = 0; i < each->threads; i++) {
+      if (each->state[i] == ThreadState::kReady) return &each->thread[i];
+      if (!waiting && each->state[i] > ThreadState::kReady && each->state[i] != ThreadState::kDone)
+        waiting = &each->thread[i];
+    }
   }
-  report_timeout(pc);
+  return waiting;
+}
+
+// Reports a timeout that is detected while no thread runs.
+void report_block_timeout(Block& block) {
+  Callers where = {};
+  runtime.current = unfinished_thread(block);
+  if (runtime.current) {
+    enter(*runtime.current->block);
+    runtime.ptx = runtime.current->ptx;
+    where = callers_of_parked(*runtime.current);
+  }
+  report_timeout(where);
   runtime.current = nullptr;
+  runtime.ptx = 0;
   runtime.aborted = true;
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "callers.h"
 #include "fibers.h"
 #include "signals.h"
 
@@ -191,8 +192,7 @@ bool trap_number(int signal, int code, void* given) {
   }
   const Address pc = static_cast<Address>(registers[REG_RIP]);
   Address place = in_kernel_code(pc) ? pc + 1 : 0;
-  if (!place && runtime.current)
-    place = innermost_kernel_pc(*runtime.current, static_cast<Address>(registers[REG_RSP]));
+  if (!place && runtime.current) place = callers_here().places[0];
   report_number(kind, text, result, place);
   mxcsr |= static_cast<unsigned>(exceptions_of(kind)) << kMaskShift;
   return true;

@@ -50,6 +50,8 @@ struct Side {
   char label[32];  // name of the barrier or warp operation that the thread waits at
 };
 
+constexpr unsigned kCallers = 16;
+
 struct Report {
   Kind kind;
   Space space;
@@ -59,6 +61,7 @@ struct Report {
   int64_t index, elements;
   uint64_t address, count;
   uint64_t passed_operation, passed_access;  // see note_exited_lanes
+  uint64_t callers[kCallers];                // of a timeout: see Callers
   uint32_t inner[2];                         // of ww_site
   char variable[64];
   char message[320];

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "access.h"
+#include "callers.h"
 #include "fibers.h"
 
 namespace ww {
@@ -13,6 +14,8 @@ namespace {
 
 constexpr unsigned kMaxPollingPasses =
     200;  // passes without progress after which the block counts as waiting for another block
+
+}  // namespace
 
 void thread_main() {
   runtime.entry(runtime.arguments);
@@ -31,6 +34,8 @@ void thread_main() {
   switch_fiber(&never, runtime.scheduler);
   __builtin_unreachable();
 }
+
+namespace {
 
 // Runs a thread until it waits, yields or exits. Returns false if no stack is left for it.
 bool resume(Thread& thread, ThreadState& state) {
@@ -158,6 +163,7 @@ void park(ThreadState state) {
   thread.last_access = runtime.last_access;
   thread.block->state[thread.id] = state;
   switch_fiber(&thread.stack_pointer, runtime.scheduler);
+  if (__builtin_expect(runtime.locating, 0)) return_callers();
 }
 
 void yield_thread() {
@@ -188,18 +194,9 @@ void abort_launch() {
   __builtin_unreachable();
 }
 
-Address innermost_kernel_pc(const Thread& thread, Address from) {
-  const Address word = sizeof(Address), end = reinterpret_cast<Address>(thread.stack) + kStackBytes;
-  for (Address at = (from + word - 1) & ~(word - 1); at < end; at += word) {
-    const Address value = *reinterpret_cast<const Address*>(at);
-    if (in_kernel_code(value - 1)) return value;
-  }
-  return 0;
-}
-
-void report_timeout(Address pc, Address caller) {
-  Report report = new_report(kKernelTimeout, pc);
-  report.other.pc = caller;
+void report_timeout(const Callers& where) {
+  Report report = new_report(kKernelTimeout, where.places[0]);
+  std::copy(std::begin(where.places), std::end(where.places), report.callers);
   set_message(report, "the kernel is still running after %.1f s; %llu of its %llu blocks have finished",
               runtime.timeout, static_cast<unsigned long long>(runtime.finished_blocks),
               static_cast<unsigned long long>(runtime.blocks));
@@ -207,10 +204,10 @@ void report_timeout(Address pc, Address caller) {
   add_report(report);
 }
 
-void budget_exhausted(Address pc) {
+void budget_exhausted() {
   runtime.budget = kAccessBudget;
   if (!on_kernel_fiber()) return;
-  if (runtime.stop == static_cast<int>(Stop::kTimeout)) report_timeout(pc);
+  if (runtime.stop == static_cast<int>(Stop::kTimeout)) report_timeout(callers_here());
   if (runtime.stop) abort_launch();
   park(ThreadState::kReady);  // the thread may be polling: let the others run
 }

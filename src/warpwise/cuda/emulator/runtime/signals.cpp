@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "access.h"
+#include "callers.h"
 #include "fibers.h"
 #include "numbers.h"
 
@@ -30,7 +31,8 @@ alignas(64) char fault_stack[64 * 1024];
 
 // Written by the signal handlers, read by the scheduler.
 volatile sig_atomic_t fault_signal = 0;
-Address fault_address = 0, fault_pc = 0, fault_stack_pointer = 0;
+Address fault_address = 0, fault_pc = 0;
+Callers forced_at = {};
 Thread* fault_thread = nullptr;
 volatile sig_atomic_t forced = 0;
 int ticks_stopped = 0;
@@ -62,12 +64,6 @@ Address stack_pointer(void* context) {
 #endif
 }
 
-void record_fault_location(void* context) {
-  fault_pc = program_counter(context);
-  fault_stack_pointer = stack_pointer(context);
-  fault_thread = runtime.current;
-}
-
 void set_timer(long every);
 
 // A fault in a kernel ends the launch; any other is passed to the previous handler.
@@ -80,7 +76,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   }
   fault_signal = signal;
   fault_address = reinterpret_cast<Address>(info->si_addr);
-  record_fault_location(context);
+  fault_pc = program_counter(context);
+  fault_thread = runtime.current;
   abort_launch();
 }
 
@@ -92,11 +89,12 @@ void on_tick(int, siginfo_t*, void* context) {
     runtime.stop = static_cast<int>(Stop::kTimeout);
   if (runtime.stop) {
     runtime.budget = 0;
-    if (++ticks_stopped < kTicksUntilForced || !runtime.current) return;
+    if (++ticks_stopped < kTicksUntilForced || !runtime.current || runtime.locating) return;
     if (stack_pointer(context) - reinterpret_cast<Address>(runtime.current->stack) >= kStackBytes)
       return;  // no longer on the thread's stack: already switching
     if (!in_kernel_code(program_counter(context)) && ticks_stopped < 20 * kTicksUntilForced) return;
-    record_fault_location(context);
+    fault_thread = runtime.current;
+    forced_at = callers_here();
     forced = 1;
     abort_launch();
   }
@@ -215,8 +213,7 @@ void report_fault() {
   if (fault_signal)
     report_signal();
   else if (runtime.stop == static_cast<int>(Stop::kTimeout))
-    report_timeout(in_kernel_code(fault_pc) ? fault_pc + 1 : 0,
-                   innermost_kernel_pc(*fault_thread, fault_stack_pointer));
+    report_timeout(forced_at);
   runtime.current = nullptr;
 }
 

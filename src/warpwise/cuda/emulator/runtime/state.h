@@ -285,6 +285,7 @@ struct Runtime {
   bool preempted;     // the timer preempted a thread of the pass
   bool leaves_block;  // after the pass another block runs; see preempt
   bool aborted;
+  bool locating;      // a thread's stack is being unwound
   volatile int stop;  // a Stop, set by the signal handlers
   uint64_t resumes, barriers_completed;
   unsigned stalls;                                       // times that all threads waited, since a barrier completed
@@ -342,10 +343,8 @@ void yield_thread();           // lets other threads run
 void preempt();                // may let other threads and blocks run, if the order is kPreempt
 void make_ready(Thread& thread);
 [[noreturn]] void abort_launch();
-// The innermost return address into the kernel's code on the thread's stack, from address `from` on, or 0.
-Address innermost_kernel_pc(const Thread& thread, Address from);
-// `caller` gives the line if `pc` has no line information. Either may be 0.
-void report_timeout(Address pc, Address caller = 0);
+struct Callers;
+void report_timeout(const Callers& where);  // of the running thread
 
 // barriers.cpp
 void try_complete_barrier(Block& block);  // completes the block's barrier if all its threads wait or have exited
