@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
@@ -324,3 +325,42 @@ def test_two_processes_may_build_the_runtime_at_once(tmp_path: object) -> None:
     assert [each.communicate(timeout=200)[0] for each in running] == ["True\n"] * 2
     assert len(list((tmp_path / "emulator").glob("libwarpwise_runtime_*.so"))) == 1
     assert runtime.library().name in [path.name for path in (tmp_path / "emulator").iterdir()]
+
+
+NO_VARIABLES = cuda.load("__global__ void peek(long long at, int* to) { *to = *(int*)at; }\n")
+ONE_VARIABLE = cuda.load(
+    "__device__ int own[16];\n__global__ void peek(long long at, int* to) { *to = *(int*)at + own[0]; }\n"
+)
+
+
+@pytest.mark.parametrize("distance", [-(1 << 16), 1 << 16])
+def test_an_address_near_the_library_belongs_to_no_variable_of_the_compiler(distance: int) -> None:
+    for module, expected in ((NO_VARIABLES, "the address is not in an argument"), (ONE_VARIABLE, "'own' has 16")):
+        kernel, to = module["peek"], np.zeros(1, "i4")
+        ctypes.CDLL(str(kernel.build().library))
+        mapped = [
+            line.split()[0].split("-")
+            for line in Path("/proc/self/maps").read_text().splitlines()
+            if line.endswith(str(kernel.build().library))
+        ]
+        near = int(mapped[0][0], 16) if distance < 0 else int(mapped[-1][1], 16)
+        with pytest.raises(OutOfBounds, match=expected):
+            kernel[1, 1](near + distance, to)
+
+
+def test_a_variable_of_another_library_is_none_of_the_kernel(tmp_path: Path) -> None:
+    """It is what a kernel accesses that gets a pointer to a global variable of host code."""
+    other = cuda.load("__device__ int data[4096];\n__global__ void keep(int* to) { *to = data[0]; }\n")["keep"].build()
+    kernel, starts = ONE_VARIABLE["peek"], []
+    for index in range(64):  # so that one is near the kernel's library
+        if index == 32:
+            ctypes.CDLL(str(kernel.build().library))
+        library = ctypes.CDLL(shutil.copy(other.library, tmp_path / f"{index}.so"))
+        size = ctypes.c_size_t()
+        library.ww_entry_globals.restype = ctypes.POINTER(ctypes.c_uint64)
+        starts.append(library.ww_entry_globals(ctypes.byref(size))[1])
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    own = next(int(line.split("-")[0], 16) for line in maps if line.endswith(str(kernel.build().library)))
+    nearest = min(starts, key=lambda start: abs(start - own))
+    with pytest.raises(OutOfBounds, match="the address is not in an argument"):
+        kernel[1, 1](nearest + 16, np.zeros(1, "i4"))

@@ -28,6 +28,7 @@ struct GlobalVariable {
   std::string name;
   bool unset = false;            // __constant__ memory without an initialiser that the host has not written
   bool constant_memory = false;  // __constant__
+  bool added = false;            // by the C library or the emulator's headers
   std::unique_ptr<Slot> slot;    // its shadow memory, once the kernel has accessed it
 };
 struct Segment {
@@ -69,6 +70,13 @@ bool synchronises_partly(const char* symbol) {
                      [&](const char* prefix) { return !strncmp(symbol, prefix, strlen(prefix)); });
 }
 
+// Variables of the C library's start-up code, of the namespace ww, and of functions of the emulator's headers.
+bool is_added(const char* symbol) {
+  static constexpr const char* kPrefixes[] = {"completed.", "_ZN2ww", "_ZZN2ww", "_ZZNK2ww", "_ZZ16ww_entry_globals"};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&](const char* prefix) { return !strncmp(symbol, prefix, strlen(prefix)); });
+}
+
 void read_symbols(const char* file, Address base, Module& module) {
   const int descriptor = open(file, O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return;
@@ -97,6 +105,7 @@ void read_symbols(const char* file, Address base, Module& module) {
       module.objects.push_back(
           {base + symbol.st_value, symbol.st_size, 0, constant, !strncmp(name, "_ZT", 3), short_name(name)});
       module.objects.back().constant_memory = constant_memory;
+      module.objects.back().added = is_added(name);
     }
   }
   munmap(mapped, static_cast<size_t>(status.st_size));
@@ -155,6 +164,23 @@ GlobalVariable* object_at(Address address) {
   return &*(after - 1);
 }
 
+// A variable of the source, as opposed to those of the compiler, the C library and the emulator's headers.
+bool is_of_source(const GlobalVariable& object) {
+  return !object.added && !object.of_class && object.name[0] != '_' && object.name.compare(0, 3, "ww_");
+}
+
+// The variable that an access out of bounds probably meant: the last one before the address, else the first one after.
+GlobalVariable* nearest_variable(Address address) {
+  constexpr size_t kNear = size_t{1} << 20;
+  GlobalVariable* nearest = nullptr;
+  for (GlobalVariable& object : current_module->objects) {
+    if (!is_of_source(object) || (object.start > address && (nearest || object.start - address >= kNear))) continue;
+    if (object.start <= address && address - object.start > object.bytes + kNear) continue;
+    nearest = &object;
+  }
+  return nearest;
+}
+
 const GlobalVariable* last_object(const Module& module, Address address) {
   const auto after = std::upper_bound(module.objects.begin(), module.objects.end(), address,
                                       [](Address a, const GlobalVariable& object) { return a < object.start; });
@@ -195,6 +221,35 @@ int find_module(dl_phdr_info* info, size_t, void* data) {
   search.module->bias = info->dlpi_addr;
   search.file = info->dlpi_name;
   return 1;
+}
+
+struct OtherLibrary {
+  Address address, bias;
+  std::string file;  // empty if no library holds the address
+};
+
+int find_library(dl_phdr_info* info, size_t, void* data) {
+  OtherLibrary& other = *static_cast<OtherLibrary*>(data);
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const auto& header = info->dlpi_phdr[i];
+    if (header.p_type != PT_LOAD || other.address - info->dlpi_addr - header.p_vaddr >= header.p_memsz) continue;
+    other.bias = info->dlpi_addr;
+    other.file = info->dlpi_name;
+    return 1;
+  }
+  return 0;
+}
+
+// True for a global variable of host code, such as one of the program whose kernel runs.
+bool in_variable_of_another_library(Address address) {
+  OtherLibrary other{address, 0, ""};
+  dl_iterate_phdr(find_library, &other);
+  if (other.file.empty() || other.bias == current_module->bias) return false;
+  Module module;
+  read_symbols(other.file.c_str(), other.bias, module);
+  return std::any_of(module.objects.begin(), module.objects.end(), [&](const GlobalVariable& object) {
+    return is_of_source(object) && address - object.start < object.bytes;
+  });
 }
 
 }  // namespace
@@ -297,10 +352,8 @@ void check_module_access(Address address, size_t bytes, bool write, Address pc, 
   report.address = address;
   report.access.action = write ? kWrite : kRead;
   report.access_bytes = static_cast<uint32_t>(bytes);
-  constexpr size_t kNear = size_t{1} << 20;
-  if (!object && after != objects.end() && after->start - address < kNear) object = &*after;
-  if (!object || (address > object->start && address - object->start > object->bytes + kNear))
-    fatal_report(report, "the address is not in an argument, a shared variable or a local variable");
+  if (!object_at(address)) object = in_variable_of_another_library(address) ? nullptr : nearest_variable(address);
+  if (!object) fatal_report(report, "the address is not in an argument, a shared variable or a local variable");
   snprintf(report.variable, sizeof report.variable, "%s", object->name.c_str());
   report.space = kModule;
   const size_t width = object->element_bytes ? object->element_bytes : bytes;
