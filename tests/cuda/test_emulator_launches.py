@@ -350,9 +350,9 @@ def test_an_address_near_the_library_belongs_to_no_variable_of_the_compiler(dist
 
 def test_a_variable_of_another_library_is_none_of_the_kernel(tmp_path: Path) -> None:
     """It is what a kernel accesses that gets a pointer to a global variable of host code."""
-    other = cuda.load("__device__ int data[4096];\n__global__ void keep(int* to) { *to = data[0]; }\n")["keep"].build()
+    other = cuda.load("__device__ int data[16];\n__global__ void keep(int* to) { *to = data[0]; }\n")["keep"].build()
     kernel, starts = ONE_VARIABLE["peek"], []
-    for index in range(64):  # so that one is near the kernel's library
+    for index in range(64):  # of the same size, so that one is near the kernel's library
         if index == 32:
             ctypes.CDLL(str(kernel.build().library))
         library = ctypes.CDLL(shutil.copy(other.library, tmp_path / f"{index}.so"))
