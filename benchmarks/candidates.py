@@ -71,6 +71,7 @@ ALONG_COLUMNS = {"dim": 0}
 FAMILIES = {
     "softmax_columns": Family(
         "softmax", {"rows": (200, 2000), "columns": (6000, 131072)}, ALONG_COLUMNS, ("k09", "k10", "k13", "k15")),
+    "softmax_rows": Family("softmax", {"rows": (2000, 131072), "columns": (33, 1024)}, {"dim": -1}, ("k05", "k14")),
     "softmax_backward_columns": Family(
         "softmax_backward", {"rows": (100, 1500), "columns": (6000, 131072)}, ALONG_COLUMNS,
         ("k07", "k09", "k10")),
@@ -81,6 +82,8 @@ FAMILIES = {
     "rows": Family("matvec", {"m": (100, 60000), "k": (300, 131072)}, {}, ("k03", "k06")),
     "short_rows": Family("matvec", {"m": (16384, 131072), "k": (33, 512)}, {}, ("k03", "k06", "k08")),
     "few_long_rows": Family("matvec", {"m": (16, 1000), "k": (20000, 131072)}, {}, ("k03", "k06")),
+    "fewest_columns": Family(
+        "matvec", {"m": (1000, 131072), "k": (9, 48)}, {"column_major": True}, ("k04", "k07", "k09")),
     "few_columns": Family("matvec", {"m": (1000, 65536), "k": (20, 300)}, {"column_major": True}, ("k04", "k07")),
     "sum_few_columns": Family(
         "reduce_sum", {"rows": (2000, 131072), "columns": (2, 64)}, ALONG_COLUMNS, ("k08", "k10")),

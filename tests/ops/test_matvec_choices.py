@@ -57,8 +57,10 @@ def test_full_batches_of_unaligned_rows():
     (7000, 906, torch.float32, "k06_unaligned_rows", None),
     (428, 12140, torch.float32, "k03_rows_together", "t320_r1_u2"),
     (724, 7122, torch.float32, "k06_unaligned_rows", None), (347, 16177, torch.float32, "k06_unaligned_rows", None),
-    (819, 31298, torch.float32, "k06_unaligned_rows", "t64_r4_u1"),
-    (1117, 47102, torch.float32, "k06_unaligned_rows", "t384_r2_u2"),
+    (819, 31298, torch.float32, "k06_unaligned_rows", "t256_r2_u2"),
+    (679, 58859, torch.float32, "k06_unaligned_rows", "t320_r2_u2"),
+    (1763, 11123, torch.float32, "k06_unaligned_rows", "t160_r2_u2"),
+    (1117, 47102, torch.float32, "k06_unaligned_rows", "t320_r2_u2"),
     (20000, 9001, torch.bfloat16, "k06_unaligned_rows", "t192_r2_u2"),
     (32, 53586, torch.float32, "k06_unaligned_rows", "t256_r1_u4"),
     (4, 20710, torch.bfloat16, "k06_unaligned_rows", "t128_r1_u2"),
@@ -88,7 +90,7 @@ def test_unaligned_columns_of_matvec_are_read_in_one_launch_if_they_can_be(rows,
 @pytest.mark.parametrize("rows,columns,dtype,by_columns,rung", [
     (6931, 1121, torch.bfloat16, False, "k06_unaligned_rows"), (963, 303, torch.bfloat16, False, "k03_rows_together"),
     (4, 50001, torch.bfloat16, False, "k06_unaligned_rows"), (1, 9574, torch.bfloat16, False, "k03_rows_together"),
-    (2171, 46094, torch.bfloat16, False, "k06_unaligned_rows"), (5001, 20, torch.float32, True, "k04_columns"),
+    (2171, 46094, torch.bfloat16, False, "k06_unaligned_rows"), (5001, 20, torch.float32, True, "k09_few_columns"),
     (2000, 50001, torch.float32, False, "k06_unaligned_rows"),
     (700, 9001, torch.float32, False, "k06_unaligned_rows"), (242, 823, torch.float32, False, "k03_rows_together"),
     (1369, 5062, torch.bfloat16, True, "k07_unaligned_columns"), (1295, 115, torch.bfloat16, True, "k04_columns"),
@@ -97,7 +99,7 @@ def test_unaligned_columns_of_matvec_are_read_in_one_launch_if_they_can_be(rows,
     (50000, 300, torch.bfloat16, True, "k07_unaligned_columns"),
     (16000, 500, torch.float32, True, "k04_columns"), (8000, 2000, torch.float32, True, "k04_columns"),
     (82103, 12, torch.bfloat16, True, "k09_few_columns"), (83379, 16, torch.float32, True, "k09_few_columns"),
-    (83379, 17, torch.float32, True, "k07_unaligned_columns"), (5, 3, torch.float32, True, "k09_few_columns"),
+    (83379, 49, torch.float32, True, "k07_unaligned_columns"), (5, 3, torch.float32, True, "k09_few_columns"),
 ])  # fmt: skip
 def test_unaligned_matrices_are_read_in_packs(rows, columns, dtype, by_columns, rung):
     a = matrix(columns, rows, dtype).t() if by_columns else matrix(rows, columns, dtype)
@@ -121,7 +123,8 @@ def test_long_rows_of_a_column_major_matrix_are_one_batch_of_each_block(rows, co
 
 
 @pytest.mark.parametrize("rows,columns,dtype,config", [
-    (82103, 12, torch.bfloat16, "t128_p2"), (9001, 12, torch.float32, "t64_p2"), (700, 13, torch.float32, "t32_p1"),
+    (82103, 12, torch.bfloat16, "t64_p2"), (9001, 12, torch.float32, "t64_p2"), (700, 13, torch.float32, "t64_p1"),
+    (71334, 34, torch.bfloat16, "t128_p1"), (82690, 18, torch.float32, "t128_p2"),
     (131072, 16, torch.float32, "t128_p1"),
 ])  # fmt: skip
 def test_blocks_of_few_columns_are_on_all_processors(rows, columns, dtype, config):

@@ -92,7 +92,8 @@ def test_short_columns_have_one_part_if_they_fill_the_gpu():
 
 
 @pytest.mark.parametrize("rows,columns,blocks", [
-    (1, 100_001, (256, 4, 25)), (1, 600_000, (512, 8, 132)), (1, 20_000_000, (512, 8, 264)), (33, 60001, (512, 8, 4)),
+    (1, 100_001, (256, 4, 25)), (1, 600_000, (512, 8, 132)), (1, 20_000_000, (512, 8, 264)), (33, 60001, (256, 8, 8)),
+    (18, 53784, (256, 4, 14)), (20, 1_000_000, (512, 8, 13)),
     (60, 150_001, (512, 8, 4)), (143, 200_000, (512, 8, 5)), (300, 150_001, (512, 8, 4)),
 ])  # fmt: skip
 def test_sums_have_as_many_blocks_on_each_processor(rows, columns, blocks):
@@ -190,7 +191,8 @@ def test_lanes_of_many_short_rows_are_few(rows, columns, itemsize, lanes, values
 @pytest.mark.parametrize("rows,columns,rung", [
     (60367, 1292, "k13_packed_columns"), (700, 30000, "k15_shared_columns"), (100000, 20, "k13_packed_columns"),
     (10000, 20, "k09_columns"),
-    (18062, 69, "k13_packed_columns"), (4000, 69, "k10_cluster_columns"), (4000, 33, "k10_cluster_columns"),
+    (18062, 69, "k09_columns"), (60001, 69, "k13_packed_columns"), (7491, 272, "k10_cluster_columns"),
+    (17749, 80, "k13_packed_columns"), (4000, 69, "k10_cluster_columns"), (4000, 33, "k10_cluster_columns"),
 ])  # fmt: skip
 def test_long_columns_of_a_large_softmax_are_read_in_packs(rows, columns, rung):
     assert default("softmax", matrix(rows, columns, torch.bfloat16), 0) == rung
@@ -260,8 +262,8 @@ def test_one_launch_adds_the_parts_of_small_columns(rows, columns, itemsize, thr
 
 
 @pytest.mark.parametrize("rows,columns,rung,config", [
-    (16710, 3, "k10_packed_columns", "u2"), (30000, 30, "k10_packed_columns", "u4"),
-    (3000, 64, "k10_packed_columns", "u8"),
+    (16710, 3, "k10_packed_columns", "u2"), (30000, 30, "k10_packed_columns", "u8"),
+    (3000, 64, "k10_packed_columns", "u4"), (17388, 43, "k10_packed_columns", "u4"),
     (40000, 60, "k10_packed_columns", "u8"), (331, 54, "k08_columns", None), (28327, 1928, "k10_packed_columns", "u8"),
 ])  # fmt: skip
 def test_sums_of_few_columns_are_read_in_packs(rows, columns, rung, config):

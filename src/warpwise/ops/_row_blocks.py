@@ -39,3 +39,17 @@ class RowBlocks(NamedTuple):
         time = math.hypot(latency, traffic * LOAD_TIME * each * threads * batch * batches / 1024)
         use = rows / (slots * sms)
         return self.uneven * time if 1 < each <= slots and self.even < use < EVEN_USE else time
+
+    def time_in_turns(
+        self, rows: int, loads: int, sms: int, threads: int, batch: int, resident: int, traffic: float = 1.0
+    ) -> float:
+        """As ``predicted_time``, for blocks of several turns, of which the last is distributed unevenly if it has more
+        than ``even`` of the slots and does not fill them: it then takes ``uneven`` times as long as a full turn.
+        """
+        batches, slots = cdiv(loads, batch * threads), max(1, resident // threads)
+        turns, rest = divmod(rows, slots * sms)
+        share = rest / (slots * sms)
+        last = self.uneven * slots if self.even < share < EVEN_USE else cdiv(rest, sms)
+        latency = (self.latency + self.later * (batches - 1)) * (turns + (rest > 0))
+        of_sm = turns * slots + last
+        return math.hypot(latency, traffic * LOAD_TIME * of_sm * threads * batch * batches / 1024)

@@ -31,16 +31,17 @@ LONG_LOADS = 480  # loads of a row from which on it has a block of its own
 ROW_LOADS = 4  # loads in flight of a thread of that block
 ROW_THREADS = 64, 96, 128, 192, 256, 320, 384, 512, 768, 1024  # threads of that block
 RESIDENT = 1170  # threads of an SM, of 56 registers each
-MODEL = RowBlocks(latency=1.0, later=0.3, uneven=1.15)
+MODEL = RowBlocks(latency=1.3, later=0.27, uneven=1.3)
 SM_RATE = 30e3  # bytes/µs that one SM reads
 GPU_RATE = 4.2e6  # bytes/µs that all SMs read together
 EXCHANGE_TIME = 2.0  # µs of an exchange of sums between blocks
-SHARED_LOADS = 1 << 14  # of a row: several blocks share a longer one if there are one or two rows for each SM
+# Loads of a row: several blocks share a longer one if there are 1 to 1.75 rows for each SM.
+SHARED_LOADS, MOST_SHARED_ROWS = 1 << 14, 1.75
 # Threads of a block of a long row, of which an SM holds as many as it has rows (or half of 7 or 8 rows), by the bytes
 # of a load; and the least bytes of such a row.
 WAVE_THREADS = {VECTOR: {4: 320, 7: 320, 8: 320}, VECTOR // 2: {3: 384, 4: 320, 5: 256}}
 MIN_WAVE_BYTES = {3: 8 << 10, 4: 20 << 10, 5: 20 << 10, 7: 48 << 10, 8: 48 << 10}
-MANY_ROWS, MANY_BYTES = 60, (1 << 10, 6 << 10)  # see ``many_rows``
+MANY_ROWS, MANY_BYTES = 100, (1 << 10, 6 << 10)  # see ``many_rows``
 FEW_ROWS, LONG_FEW = 16, 2500  # blocks of 128 threads share each of fewer than 16 rows of at least 2500 loads
 # Blocks of 64 threads that an SM holds. The GPU starts further ones only every 1.2 ns, so a matrix that needs more has
 # blocks of four warps, each of which computes four rows.
@@ -95,7 +96,7 @@ def whole_wave(a: torch.Tensor, bytes_a_load: int) -> str | None:
 
 
 def many_rows(a: torch.Tensor, bytes_a_load: int) -> str | None:
-    """The configuration of at least 60 rows of 1 to 6 KB for each SM, with loads of 8 bytes; None for others.
+    """The configuration of at least 100 rows of 1 to 6 KB for each SM, with loads of 8 bytes; None for others.
 
     44591 x 2428 in bfloat16 takes 52.4 µs in blocks of eight rows, which share the loads of x, 59.3 by k06. At 7
     measured shapes this is within 6 % of the fastest configuration, on average within 1 %.
@@ -157,7 +158,7 @@ def is_shared(m: int, nbytes: int, loads: int, sms: int) -> bool:
     shapes of up to 132 rows this is the faster choice, or within 1 % of it.
     """
     if m > sms:
-        return m <= 2 * sms and loads > SHARED_LOADS
+        return m <= MOST_SHARED_ROWS * sms and loads > SHARED_LOADS
     return nbytes / SM_RATE > EXCHANGE_TIME + m * nbytes / GPU_RATE
 
 

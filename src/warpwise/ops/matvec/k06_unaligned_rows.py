@@ -43,9 +43,13 @@ MOST_ONE_BATCH = 160  # threads that read a row in one batch, at most
 FULL_BATCH = 0.91  # minimum fraction of these threads that load
 EVEN_USE = 0.8  # minimum fraction of the blocks of 256 threads of all SMs that a matrix fills
 SLOTS = 4  # blocks of 256 threads that an SM holds
-# For ``_few_long_rows``:
-MAX_ROWS_PER_SM, MIN_PACKS = 10, 700  # rows for each SM, at most, and packs of a row, at least
+# For ``_few_long_rows`` and ``_long_rows``: rows for each SM, and the fewest packs of a row
+FEW_ROWS_PER_SM, MIN_FEW_PACKS = (1, 10), 700
+ROWS_PER_SM, MIN_PACKS = (2, 34), 500
+MAX_LONG_BYTES = 256 << 20  # of a matrix, for ``_long_rows``
 FEW_MODEL = RowBlocks(latency=0.6, later=0.6, uneven=1.0)
+LONG_MODEL = RowBlocks(latency=1.3, later=0.8, uneven=1.15, even=0.5)
+LONG_THREADS = 64, 96, 128, 160, 192, 256, 320  # of a block of two rows, for ``_long_rows``
 RESIDENT_THREADS = {(1, 4): 1024, (1, 2): 1152, (2, 2): 1152}  # threads that an SM holds, by rows and packs in flight
 ROW_THREADS = 64, 96, 128, 160, 192, 224, 256, 288, 320, 384, 448, 512, 640, 768, 896, 1024  # of a block
 MAX_BATCH = 1.3  # packs of a batch of a block, at most, relative to those of a row
@@ -74,9 +78,9 @@ def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
 
     Large blocks with a batch of a row each start and end together. For a large matrix, which the SMs read all the time,
     blocks of 256 threads that fill the SMs evenly, or else of two warps, are faster; for 100 MB and many rows,
-    ``_full_batches`` or, of short rows, ``_one_or_two_batches``; for few long rows in less than 32 MB,
-    ``_few_long_rows``. Of fewer long rows than half the SMs several blocks share each: 28 x 71867 in float32 takes 4.9
-    µs in blocks of 256 threads, 6.8 in blocks of 928.
+    ``_full_batches`` or, of short rows, ``_one_or_two_batches``; for 1 to 34 long rows for each SM
+    ``_few_long_rows`` or ``_long_rows``. Of fewer long rows than half the SMs several blocks share each: 28 x 71867 in
+    float32 takes 4.9 µs in blocks of 256 threads, 6.8 in blocks of 928.
     """
     m, packs, sms = len(a), max(1, cdiv(a.shape[1] * a.element_size(), VECTOR)), sm_count(a)
     best = min(_candidates(packs), key=lambda each: predicted_time(m, packs, sms, *each))
@@ -85,8 +89,10 @@ def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
     elif 2 * m <= sms and packs >= LONG_ROW:
         best = (THREADS, 1, 4)
     nbytes = m * packs * VECTOR
-    if sms <= m <= MAX_ROWS_PER_SM * sms and packs >= MIN_PACKS and nbytes < STREAMED:
+    if _between(m / sms, FEW_ROWS_PER_SM) and packs >= MIN_FEW_PACKS and nbytes < STREAMED:
         best = _few_long_rows(m, packs, sms)
+    elif _between(m / sms, ROWS_PER_SM) and packs >= MIN_PACKS and nbytes <= MAX_LONG_BYTES:
+        best = _long_rows(m, packs, sms)
     elif nbytes >= HUGE and m >= MANY_ROWS and packs >= MANY_PACKS:
         best = (_full_batches(packs), 2, 2)
     elif nbytes >= HUGE and TEAM_PACKS[0] <= packs <= TEAM_PACKS[1]:
@@ -110,7 +116,7 @@ def _grid(a: torch.Tensor, threads: int, rows: int, unroll: int) -> tuple[int, i
 
 
 def _few_long_rows(m: int, packs: int, sms: int) -> tuple[int, int, int]:
-    """Threads, rows and packs in flight of the least predicted time, for one to ten long rows for each SM.
+    """Threads, rows and packs in flight of the least predicted time, for 1 to 10 long rows for each SM, up to 32 MB.
 
     526 x 13437 in float32 takes 8.9 µs with 288 threads for two rows, 13.2 with 864 for one. The model was fitted to 24
     shapes of 4 to 32 MB on an H200. There its choices take up to 13 % more time than the fastest configuration, 3 % on
@@ -129,6 +135,23 @@ def _few_long_rows(m: int, packs: int, sms: int) -> tuple[int, int, int]:
         return FEW_MODEL.predicted_time(cdiv(m, rows), packs, sms, threads, unroll, resident, rows + X_TRAFFIC)
 
     return min((form for form in forms if form[0] * form[2] <= MAX_BATCH * packs), key=time)
+
+
+def _long_rows(m: int, packs: int, sms: int) -> tuple[int, int, int]:
+    """The same for 2 to 34 rows for each SM, up to 256 MB, in blocks of two rows.
+
+    679 x 58859 in float32 takes 40 µs with 128 threads for two rows, of which an SM holds nine blocks; 49 with 256, of
+    which it holds four, because some SMs have two of these blocks and others four. The model was fitted to 59 shapes of
+    4 to 240 MB on an H200. There its choices take up to 19 % more time than the fastest number of threads, 1.3 % on
+    average, also for shapes left out of the fit.
+    """
+    two = RESIDENT_THREADS[2, 2]
+    forms = ((threads, 2, 2) for threads in LONG_THREADS)
+    return min(forms, key=lambda form: LONG_MODEL.time_in_turns(cdiv(m, 2), packs, sms, form[0], 2, two, 2 + X_TRAFFIC))
+
+
+def _between(value: float, limits: tuple[int, int]) -> bool:
+    return limits[0] <= value <= limits[1]
 
 
 def _full_batches(packs: int) -> int:

@@ -1,4 +1,4 @@
-// Matrices of up to 16 columns: a thread computes whole rows, and loads all of their elements before it adds any.
+// Matrices of up to 48 columns: a thread computes whole rows, and loads all of their elements before it adds any.
 //
 // In k04 several lines of threads share the columns of a row, in loops over any number of columns and parts. Where a
 // load is one element, their indices take most of the instructions. Here the number of columns is a constant, a column
@@ -22,11 +22,13 @@ __global__ void __launch_bounds__(THREADS) matvec_few_columns(const T* a, const 
   warpwise::Words<T, BYTES> loaded[COLUMNS][PACKS] = {};
   T factors[COLUMNS];
   warpwise::wait_for_previous_kernel();
+  // Loads of x before the branch: beside those of a, the compiler would place them behind it, after a has arrived.
+#pragma unroll
+  for (int c = 0; c < COLUMNS; ++c) factors[c] = x[c];
   // `all`: all packs of this thread are in the matrix, so no condition separates its loads.
   const auto load = [&](bool all) {
 #pragma unroll
     for (int c = 0; c < COLUMNS; ++c, from += column_stride) {
-      factors[c] = x[c];
 #pragma unroll
       for (int p = 0; p < PACKS; ++p)
         if (all || p * kStep < left) loaded[c][p] = warpwise::words_at<BYTES>(from + p * kStep);

@@ -101,7 +101,7 @@ RUNGS = (
     ),
     rung(
         "k09_few_columns",
-        "all of up to 16 columns in flight, whole rows of each thread",
+        "all of up to 48 columns in flight, whole rows of each thread",
         k09_few_columns.launch,
         configs=k09_few_columns.configs,
         limits=k09_few_columns.limits,
@@ -123,7 +123,7 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
 def _by_columns(a: torch.Tensor, x: torch.Tensor) -> str | None:
     """The rung for a column-major matrix. The first of these cases that applies:
 
-    - k09 for up to 16 columns;
+    - k09 for up to 48 columns;
     - k07 for 64 and more rows, if the columns are not aligned to 16 bytes and the matrix has 1 MB and more, or if they
       are aligned and ``is_for_aligned`` is true;
     - PyTorch, which is faster, for 2-byte elements from 256 MB on;

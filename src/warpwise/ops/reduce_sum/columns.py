@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 
@@ -34,12 +33,10 @@ VECTOR = 16  # bytes per load
 MOST_INDEX = 2**31 - 1
 PACKED_WIDTH = 32  # packs of a tile of k10
 PACKED_VALUES = (8, 4, 2)  # loads in flight of a thread of k10
-PACKED_FORM = re.compile(r"u(\d+)(?:_g(\d+))?")  # loads in flight, parts of a team (without it, one team)
-MAX_TEAM_COLUMNS = 64  # columns up to which there are configurations with teams of parts
-LEAST_TEAMS, MOST_TEAM_VALUES = 16, 4  # parts from which on there are such configurations, and loads in flight
+PACKED_FORM = re.compile(r"u(\d+)")  # loads in flight
 PACKED_BYTES = (1 << 21, 1 << 23)  # of a tensor, up to which a thread has two loads in flight, and four
 FEW_FOLDED = 24  # columns, at most, for which a thread has two loads in flight
-MANY_PACKETS = 1200  # sums of parts: if there are more with four loads in flight, a thread has eight
+MANY_PACKETS = 2000  # sums of parts: if one launch adds more with four loads in flight, a thread has eight
 MOST_WORDS = 2**32 - 257  # words of the output of k12: their indices, also those past the end, have 32 bits
 
 
@@ -80,23 +77,17 @@ def _columns(
 def packed_configs(input: torch.Tensor, dim: int | None) -> tuple[str, ...]:
     """Loads in flight of a thread: eight if one block then reads all, else few of a small tensor, for more blocks.
 
-    More than 24 columns have at least four, for fewer sums of parts, and eight where those would be more than 1200. The
-    rule never chooses teams of parts, which are not timed; ``warpwise tune`` may.
+    More than 24 columns have at least four, for fewer sums of parts. Where one launch would then add more than 2000
+    sums, a thread has eight: 29969 x 28 in float32 takes 4.05 µs, 4.7 with four.
     """
     small, medium = PACKED_BYTES
     values = 8 if is_one_block(input, dim) or input.nbytes > medium else 2 if input.nbytes <= small else 4
     columns = input.numel() // max(1, input.numel() if dim is None else length_along(input, dim))
-    if values == 2 and columns > FEW_FOLDED:
+    if values == 4 or values == 2 and columns > FEW_FOLDED:
         shape = _lines(input, columns, 4)
         rows = shape.parts * (1 if shape.tiles == 1 else shape.fold)
-        values = 8 if rows * columns > MANY_PACKETS else 4
-    parts = {each: _lines(input, columns, each).parts for each in dict.fromkeys((values, *PACKED_VALUES))}
-    teams = (
-        f"u{each}_g{math.isqrt(count) + 1}"
-        for each, count in parts.items()
-        if count >= LEAST_TEAMS and each <= MOST_TEAM_VALUES
-    )
-    return *(f"u{each}" for each in parts), *(teams if columns <= MAX_TEAM_COLUMNS else ())
+        values = 8 if MANY_PACKETS < rows * columns <= MOST_PACKETS else 4
+    return tuple(f"u{each}" for each in dict.fromkeys((values, *PACKED_VALUES)))
 
 
 def is_one_block(input: torch.Tensor, dim: int | None) -> bool:
@@ -120,20 +111,20 @@ def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None, c
     if dim is not None and inner_size(input, dim) != output.numel():
         input = input.movedim(dim, 0).contiguous()
     input = input.clone() if input.data_ptr() % VECTOR else input
-    values, team = config_numbers("reduce_sum", config or packed_configs(input, dim)[0], PACKED_FORM)
+    (values,) = config_numbers("reduce_sum", config or packed_configs(input, dim)[0], PACKED_FORM)
     columns = output.numel()
     shape = _lines(input, columns, values)
     folded = shape.fold if shape.tiles == 1 else 1
     rows = shape.parts * shape.fold // folded
     packets = (rows - 1) * columns
-    together = 0 < packets <= (2 * MOST_PACKETS if team else MOST_PACKETS) and folded == shape.fold
+    together = 0 < packets <= MOST_PACKETS and folded == shape.fold
     workspace = semaphores(input, 2 * packets) if together else None
     sums = output if rows == 1 or together else input.new_empty((rows, columns), dtype=torch.float32)
     types = f"{cuda.ctype(input.dtype)}, {cuda.ctype(sums.dtype)}"
-    kernel = PACKED_COLUMNS[f"sum_packed_columns<{types}, {BLOCK}, {values}, {str(team > 0).lower()}>"]
+    kernel = PACKED_COLUMNS[f"sum_packed_columns<{types}, {BLOCK}, {values}>"]
     launch = kernel[(shape.tiles, shape.parts), (shape.width, shape.height)]
     line = columns * shape.fold // folded
-    launch(input, cuda.out(sums), workspace, input.numel(), shape.packs, line, shape.lines, folded, max(1, team))
+    launch(input, cuda.out(sums), workspace, input.numel(), shape.packs, line, shape.lines, folded)
     if rows > 1 and not together:
         _columns(output, sums, None, columns, columns, rows, rows)
 

@@ -36,15 +36,28 @@ FEW_BATCHES = 2  # batches of a thread, if blocks are few: for more, the block h
 MORE_PARTS = 1.25  # factor up to which the number of parts may grow to save a batch
 MOST_PARTS = 8  # blocks of a cluster
 PACKED_BYTES = 1 << 23  # of a tensor, from which on three launches are short beside the accesses
-NARROW_PACKED_BYTES = 3 << 19  # the same, if the other kernels load 2 bytes at once
-HALF_PACKED_BYTES = 1 << 21  # of 2-byte elements in the backward
 FEW_PACKED = 64  # kFewColumns: columns that two launches read in packs
 FEW_PACKED_BYTES = 1 << 21  # of a tensor of few columns, at least
 SLOW_PACKED_BYTES = 3 << 19  # the same, if k09 is slow: see ``is_packed``
 SLOW_PACKED_HALVES = 3 << 18  # and the elements have 2 bytes
 FEW_BLOCKS_AN_SM = (1, 2)  # of the first and of the second launch, at most
 CLUSTER_BYTES = 1 << 24  # of a tensor, up to which a cluster is preferred to a block
+LEAST_SPREAD = 400  # elements of a column of which a cluster spreads few blocks: see ``is_for_cluster``
 LARGE_BYTES = 1 << 25  # of a tensor whose input and output do not fit in L2
+
+
+class PackedBytes(NamedTuple):
+    """Bytes of a tensor of more than 64 long columns, from which on the packed kernels compute it: of 4-byte elements
+    (``words``), and of 2-byte elements of which the other kernels load two (``pairs``) or one (``halves``) at once.
+    """
+
+    words: int
+    pairs: int
+    halves: int
+
+
+FORWARD_PACKED = PackedBytes(words=13 << 19, pairs=5 << 19, halves=6 << 20)
+BACKWARD_PACKED = PackedBytes(words=PACKED_BYTES, pairs=1 << 21, halves=3 << 19)
 
 
 class Geometry(NamedTuple):
@@ -169,17 +182,17 @@ def is_held(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
     return held_bytes(dim, out, *inputs) > 0
 
 
-def is_packed(dim: int, out: torch.Tensor, least: int = PACKED_BYTES) -> bool:
+def is_packed(dim: int, out: torch.Tensor, bytes: PackedBytes = FORWARD_PACKED) -> bool:
     """True for long columns along the first dimension that the packed kernels compute faster than k09 or k07.
 
-    Columns that a block holds are not packed. ``least``: bytes of the tensor from which on three launches are faster;
-    fewer if the other kernels load 2 bytes at once. Up to ``FEW_PACKED`` columns take two launches, as do k09's parts.
-    They are packed from ``FEW_PACKED_BYTES`` on, or fewer if k09 is slow: if a thread needs a second batch of loads, a
-    block more than 256 threads, or an SM a second block. Those that clusters hold stay there up to ``PACKED_BYTES``.
+    Columns that a block holds are not packed. Others are packed from ``bytes`` on. Up to ``FEW_PACKED``
+    columns take two launches, as do k09's parts. They are packed from ``FEW_PACKED_BYTES`` on, or fewer if k09 is slow:
+    if a thread needs a second batch of loads, a block more than 256 threads, or an SM a second block. Those that
+    clusters hold stay there up to ``PACKED_BYTES``.
     """
     length, inner, (shape, packed, *_) = length_along(out, dim), inner_size(out, dim), of(dim, out)
     assert shape is not None
-    least = min(least, NARROW_PACKED_BYTES) if packed * out.element_size() < PACK else least
+    least = bytes.words if out.element_size() >= PACK else bytes.pairs if packed > 1 else bytes.halves
     if inner <= FEW_PACKED:
         batches, waves = cdiv(shape.share, shape.height * shape.values), cdiv(shape.parts, sm_count(out))
         slow = batches > 1 or waves > 1 or shape.threads > BLOCK
@@ -211,13 +224,17 @@ def is_for_cluster(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
     """True if a cluster is faster than a block, or several launches, as measured: it takes about 1 µs to start.
 
     Few clusters leave most SMs idle: 51723 × 2 in float32 backward takes 5.2 µs in one, 4.9 in 25 blocks and two
-    launches; 14279 × 24 takes 5.8 in three, 7.3 in two launches.
+    launches; 14279 × 24 takes 5.8 in three, 7.3 in two launches. Blocks that hold their columns, but for at most half
+    of the SMs, do too: 1015 × 138 in bfloat16 backward takes 4.9 µs in 9 blocks of 512 threads, 2.4 in clusters.
     """
     shape, packed, count, *_ = of(dim, out, *inputs)
     clusters, *_ = of(dim, out, *inputs, cluster=True)
     assert shape is not None
     if clusters is None or out.nbytes > CLUSTER_BYTES or cluster_limits(out, dim):
         return False
-    if is_held(dim, out, *inputs):
-        return shape.threads == MOST_THREADS
-    return 8 * cdiv(count, clusters.lanes * packed) * clusters.parts >= sm_count(out)
+    enough = 8 * cdiv(count, clusters.lanes * packed) * clusters.parts >= sm_count(out)
+    if not is_held(dim, out, *inputs):
+        return enough
+    few = 2 * cdiv(count, shape.lanes * packed) <= sm_count(out)
+    spreads = enough and few and length_along(out, dim) >= LEAST_SPREAD and shape.threads > BLOCK
+    return spreads or shape.threads == MOST_THREADS

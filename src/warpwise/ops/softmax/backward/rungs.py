@@ -154,6 +154,6 @@ def _along_columns(grad_output: torch.Tensor, output: torch.Tensor, dim: int) ->
         if size == 2 and inner % 2 == 1 and output.numel() == length_along(output, dim) * inner:
             return "k10_packed_columns"
         return "k09_cluster_columns" if _columns.cluster_limits(output, dim) is None else "k07_columns"
-    if _columns.is_packed(dim, output, _columns.HALF_PACKED_BYTES if size == 2 else _columns.PACKED_BYTES):
+    if _columns.is_packed(dim, output, _columns.BACKWARD_PACKED):
         return "k10_packed_columns"
     return "k09_cluster_columns" if _columns.is_for_cluster(dim, output) else "k07_columns"

@@ -156,7 +156,8 @@ def _along_columns(input: torch.Tensor, dim: int) -> str:
     - from 32 MB on, if a block of k09 does not hold its columns in 128 bytes of each row: for rows that are not
       multiples of 16 bytes k09 or k10 (``_unaligned_columns``); k15 if an SM has room for two of its tiles, else k13
       along the first dimension;
-    - k13 for columns along the first dimension that a block does not hold, from 8 MB on or less (``is_packed``);
+    - k13 for columns along the first dimension that a block does not hold, from 6.5 MB on or less (``is_packed``),
+      unless clusters compute 2-byte elements of less than 8 MB;
     - k10 for columns that clusters compute faster (``is_for_cluster``);
     - k09.
     """
@@ -167,9 +168,11 @@ def _along_columns(input: torch.Tensor, dim: int) -> str:
             return "k15_shared_columns"
         if input.numel() == length_along(input, dim) * inner_size(input, dim):
             return "k13_packed_columns"
-    if _columns.is_packed(dim, input):
+    clustered = _columns.is_for_cluster(dim, input)
+    stays = clustered and input.element_size() == 2 and input.nbytes < _columns.PACKED_BYTES
+    if not stays and _columns.is_packed(dim, input):
         return "k13_packed_columns"
-    return "k10_cluster_columns" if _columns.is_for_cluster(dim, input) else "k09_columns"
+    return "k10_cluster_columns" if clustered else "k09_columns"
 
 
 def _unaligned_columns(input: torch.Tensor, dim: int) -> str | None:
