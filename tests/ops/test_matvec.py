@@ -99,7 +99,10 @@ def test_few_columns_are_loaded_at_once():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("m,k,pitch", [(300, 5, 300), (259, 16, 260), (1, 1, 1), (513, 12, 513), (1026, 3, 1030)])
+@pytest.mark.parametrize("m,k,pitch", [
+    (300, 5, 300), (259, 16, 260), (1, 1, 1), (513, 12, 513), (1026, 3, 1030), (1001, 19, 1001), (264, 37, 264),
+    (130, 48, 130), (77, 33, 80),
+])  # fmt: skip
 def test_few_columns_of_any_pitch(m, k, pitch, dtype):
     a, x = integers(k, pitch, dtype=dtype)[:, :m].t(), integers(k, seed=1, dtype=dtype)
     for config in k09_few_columns.configs(a, x):
