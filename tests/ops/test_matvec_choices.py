@@ -127,7 +127,7 @@ def test_long_rows_of_a_column_major_matrix_are_one_batch_of_each_block(rows, co
     (71334, 34, torch.bfloat16, "t128_p1"), (82690, 18, torch.float32, "t128_p2"),
     (131072, 16, torch.float32, "t128_p1"),
 ])  # fmt: skip
-def test_blocks_of_few_columns_are_on_all_processors(rows, columns, dtype, config):
+def test_blocks_of_few_columns_follow_the_size(rows, columns, dtype, config):
     with assume_sm_count(SMS):
         a = matrix(columns, rows, dtype).t()
         assert operation.get("matvec").rung("k09").configs(a, a[0])[0] == config

@@ -185,9 +185,9 @@ def is_held(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
 def is_packed(dim: int, out: torch.Tensor, bytes: PackedBytes = FORWARD_PACKED) -> bool:
     """True for long columns along the first dimension that the packed kernels compute faster than k09 or k07.
 
-    Columns that a block holds are not packed. Others are packed from ``bytes`` on. Up to ``FEW_PACKED``
-    columns take two launches, as do k09's parts. They are packed from ``FEW_PACKED_BYTES`` on, or fewer if k09 is slow:
-    if a thread needs a second batch of loads, a block more than 256 threads, or an SM a second block. Those that
+    Columns that a block holds are not packed. Others are packed from ``bytes`` on. Up to ``FEW_PACKED`` columns
+    take two launches, as do k09's parts. They are packed from ``FEW_PACKED_BYTES`` on, or fewer if k09 is slow: if
+    a thread needs a second batch of loads, a block more than 256 threads, or an SM a second block. Those that
     clusters hold stay there up to ``PACKED_BYTES``.
     """
     length, inner, (shape, packed, *_) = length_along(out, dim), inner_size(out, dim), of(dim, out)
