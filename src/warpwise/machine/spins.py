@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from warpwise.machine.dataflow import CONSTANT, Register, destinations, registers_of, sources
+
 if TYPE_CHECKING:
-    from warpwise.machine.program import Instruction, Operand
+    from warpwise.machine.program import Instruction
 
 _LONGEST = 64  # instructions; longer loops are not examined
 _MEMORY = ("LD", "ST", "ATOM", "RED", "SYNCS", "UBLK", "UTMA", "BAR", "CALL", "SULD", "SUST", "TEX", "TLD")
-Register = tuple[str, int]
 
 
 def polls(instruction: Instruction) -> bool:
@@ -49,54 +50,13 @@ def _only_polls(body: Sequence[Instruction], loop: range) -> bool:
     while True:
         before, decides = set(read), False
         for each in body:
-            depends = bool(read & _sources(each))
+            depends = bool(read & sources(each))
             if polls(each) and depends:
                 return False
             decides |= each.opcode == "BRA" and depends
             if polls(each) or depends:
-                read |= _destinations(each)
-            elif straight and _registers(each.guard) <= _CONSTANT:
-                read -= _destinations(each)
+                read |= destinations(each)
+            elif straight and registers_of(each.guard) <= CONSTANT:
+                read -= destinations(each)
         if read == before:
             return decides
-
-
-def _destinations(instruction: Instruction) -> set[Register]:
-    """Return the registers and predicates that an instruction writes: the leading predicates and the first register."""
-    found: set[Register] = set()
-    for operand in instruction.operands:
-        if operand.kind in ("predicate", "uniform_predicate"):
-            found |= _registers(operand)
-            continue
-        if operand.kind in ("register", "uniform") and "SETP" not in instruction.opcode:
-            words = 4 if "128" in instruction.modifiers else 2 if "64" in instruction.modifiers or operand.wide else 1
-            found |= {(operand.kind, operand.index + word) for word in range(words)}
-        break
-    return found - _CONSTANT
-
-
-def _sources(instruction: Instruction) -> set[Register]:
-    """Return the registers and predicates that an instruction reads, including its guard and addresses."""
-    found = _registers(instruction.guard)
-    first = True
-    for operand in instruction.operands:
-        leading = operand.kind in ("predicate", "uniform_predicate") and first
-        written = operand.kind in ("register", "uniform") and first and "SETP" not in instruction.opcode
-        first = first and leading
-        if not (leading or written) or instruction.opcode == "BRA":
-            found |= _registers(operand)
-    return found - _CONSTANT
-
-
-def _registers(operand: Operand) -> set[Register]:
-    if operand.kind in ("predicate", "uniform_predicate"):
-        return {(operand.kind, operand.index)}
-    if operand.kind in ("register", "uniform"):
-        return {(operand.kind, operand.index + word) for word in range(2 if operand.wide else 1)}
-    if operand.kind == "memory":
-        words = 2 if operand.base_wide else 1
-        return {("register", operand.base + word) for word in range(words)} | {("uniform", operand.uniform_base)}
-    return set()
-
-
-_CONSTANT = {("predicate", 7), ("uniform_predicate", 7), ("register", 255), ("uniform", 63), ("register", 256)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warpwise.lab.explain.hints.hint import WORTH, Hint, LaunchAnalysis, stride
+from warpwise.machine.dataflow import successors
 from warpwise.machine.program import Instruction
 
 # wgmma reads its tiles from shared memory; TMA reads one memory space and writes the other.
@@ -14,8 +15,6 @@ _LOADS = (
     | _ENGINES
 )
 _STORES = frozenset({"STS", "STSM", "STG", "ST", "ATOMS", "ATOMG", "ATOM", "RED", "REDG", "LDGSTS"}) | _ENGINES
-_ENDS = frozenset({"EXIT", "RET", "KILL"})
-_UNKNOWN = frozenset({"BRX", "BRXU", "JMX", "JMXU", "CALL"})  # instructions whose target is not an operand
 
 
 def conflicts(launch: LaunchAnalysis) -> Iterator[Hint]:
@@ -111,7 +110,7 @@ def idle_barriers(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Redundant barriers: no access before the barrier conflicts with one after it."""
     program = launch.counts.program.instructions
     executed = launch.counts.column("executed")
-    after = _successors(program)
+    after = successors(program)
     if after is None or any(instruction.opcode in _ASYNC for instruction in program):
         return
     before: list[list[int]] = [[] for _ in program]
@@ -137,28 +136,6 @@ def idle_barriers(launch: LaunchAnalysis) -> Iterator[Hint]:
             instruction.line,
             "Remove the barrier.",
         )
-
-
-def _successors(program: tuple[Instruction, ...]) -> list[list[int]] | None:
-    """The successors of each instruction; None if a branch target is unknown."""
-    found: list[list[int]] = []
-    for i, instruction in enumerate(program):
-        onwards = [i + 1] if i + 1 < len(program) else []
-        always = instruction.guard.index == 7 and not instruction.guard.inverted
-        if instruction.opcode in _UNKNOWN:
-            return None
-        if instruction.opcode in _ENDS:
-            found.append([] if always else onwards)
-        elif instruction.opcode in ("BRA", "JMP"):
-            targets = [operand.value for operand in instruction.operands if operand.kind == "label"]
-            if not targets or not all(0 <= target < len(program) for target in targets):
-                return None
-            # A second predicate may be among the operands.
-            conditional = not always or any(operand.kind.endswith("predicate") for operand in instruction.operands)
-            found.append(targets + onwards if conditional else targets)
-        else:
-            found.append(onwards)
-    return found
 
 
 def _touched(program: tuple[Instruction, ...], start: int, next_of: list[list[int]]) -> set[str]:

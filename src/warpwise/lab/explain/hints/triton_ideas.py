@@ -32,6 +32,7 @@ IDEAS = {
     "waiting for memory": (
         "Use more num_stages in loops over tl.load, larger tiles, or several loads before the first use."
     ),
+    "late loads": "Place this tl.load before the first use of the other one.",
     "waiting": "Use more num_warps, or larger tiles.",
     "integer division": "Make the divisor a tl.constexpr, or map the quotient to a dimension of the grid.",
     "unintended double precision": "Convert to tl.float32: check for float64 tensors and scalars.",
