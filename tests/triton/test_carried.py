@@ -198,12 +198,54 @@ def constant_of_a_function(p, n):
     tl.store(p, count_from(three(), n))
 
 
-ACCEPTED = [unrolled, two_types_by_a_constant, optional, swapped, types_by_iteration, constant_of_a_function]
+@wt.jit
+def augmented_constants(p, n, SIZE: tl.constexpr = 8):
+    SIZE += 1
+    for i in tl.static_range(2):
+        i += 1
+        for _ in range(n):
+            SIZE += n
+            i += n
+        tl.store(p + i, SIZE)
+
+
+@wt.jit
+def annotated(p, n):
+    x: tl.int32 = 0
+    y: tl.int32 = 0
+    for _ in range(n):
+        x += n
+    if n > 3:
+        y = n
+    tl.store(p, x + y)
+
+
+@wt.jit
+def conditional_number(p, n):
+    half = tl.zeros((16,), tl.float16)
+    acc = tl.zeros((16,), tl.float32)
+    for i in range(n):
+        acc = half * (1.0 if i > (2 if n > 3 else 1) else 2.0)
+        half = half * (1.0 if p is not None else 2.0)
+    tl.store(p + tl.arange(0, 16), acc)
+
+
+ACCEPTED = [
+    unrolled,
+    two_types_by_a_constant,
+    optional,
+    swapped,
+    types_by_iteration,
+    constant_of_a_function,
+    augmented_constants,
+    annotated,
+    conditional_number,
+]
 
 
 @pytest.mark.parametrize("kernel", ACCEPTED, ids=lambda kernel: kernel.__name__)
 def test_the_interpreter_accepts_what_the_compiler_accepts(kernel: wt.Kernel) -> None:
-    x = torch.zeros(16)
+    x = torch.zeros(64)
     kernel.compile_for(x, 5, target="sm_90")
     assert kernel[1].check(x, 5) == []
 
@@ -225,3 +267,18 @@ def test_a_loop_variable_has_the_type_of_the_bounds_and_an_argument_of_1_is_a_co
     assert x[0] == 2.5
     loop_variable[1](x, 2**40, 2)
     assert x[0] == 2**40 - 2
+
+
+@wt.jit
+def argument_of_1(p, n, step):
+    step += 1
+    for _ in range(n):
+        step += n
+    tl.store(p, step)
+
+
+def test_an_augmented_assignment_makes_a_variable_of_an_argument_of_1() -> None:
+    x = torch.zeros(1)
+    argument_of_1.compile_for(x, 5, 1, target="sm_90")
+    argument_of_1[1](x, 5, 1)
+    assert x[0] == 27

@@ -108,6 +108,11 @@ class Intrinsics:
             )
         return bool(self.defined_item(self._condition(value))) if isinstance(value, tl.tensor) else value
 
+    def conditional(self, condition: Any, value: Callable[[], Any], other: Callable[[], Any]) -> Any:
+        """``value if condition else other``, a tensor if ``condition`` is one."""
+        result = value() if self.scalar_condition(condition) else other()
+        return self.to_tensor(result) if isinstance(condition, tl.tensor) else result
+
     def branch(self, value: Any, lines: Lines, number: int) -> Region:
         """Return the region of an ``if`` with the condition ``value``; ``number``: 0 in a loop that is unrolled."""
         frame = sys._getframe(1)

@@ -1,12 +1,13 @@
 """Rewrite a kernel's Python body to the semantics of Triton's compiler; statements keep their line numbers.
 
-Triton's compiler gives some constructs another meaning than Python: ``x = 0`` makes a tensor; ``and``, ``or`` and
-``not`` are elementwise on tensors; ``max`` and ``min`` accept tensors; a loop variable of ``range`` is an int32 tensor;
-the condition of an ``if`` or ``while`` must be a scalar; ``assert`` is ``tl.device_assert``; an assignment to a tuple
-ignores items in excess; a parameter ``tl.constexpr`` has the attribute ``value``. The rewritten body calls
-``Intrinsics`` for these, for a value that a statement discards, and in each loop iteration to check the timeout and, in
-``while``, to let other programs run. A loop and an ``if`` that assign variables are a ``carried.Region``, which checks
-the types at the end of each iteration or branch. Variables that the compiler does not know there are deleted.
+Triton's compiler gives some constructs another meaning than Python: ``x = 0`` and ``x += 1`` make a tensor, as does ``1
+if condition else 2`` if the condition is a tensor; ``and``, ``or`` and ``not`` are elementwise on tensors; ``max`` and
+``min`` accept tensors; a loop variable of ``range`` is an int32 tensor; the condition of an ``if`` or ``while`` must be
+a scalar; ``assert`` is ``tl.device_assert``; an assignment to a tuple ignores items in excess; a parameter
+``tl.constexpr`` has the attribute ``value``. The rewritten body calls ``Intrinsics`` for these, for a value that a
+statement discards, and in each loop iteration to check the timeout and, in ``while``, to let other programs run. A loop
+and an ``if`` that assign variables are a ``carried.Region``, which checks the types at the end of each iteration or
+branch. Variables that the compiler does not know there are deleted.
 """
 
 from __future__ import annotations
@@ -52,8 +53,7 @@ def _assigned(statements: list[ast.stmt]) -> dict[str, int]:
         if isinstance(statement, ast.Assign):
             targets = list(statement.targets)
         elif isinstance(statement, (ast.AugAssign, ast.For, ast.AnnAssign)):
-            constant = isinstance(statement, ast.AnnAssign) and "constexpr" in ast.unparse(statement.annotation)
-            targets = [] if constant else [statement.target]
+            targets = [] if _is_constant(statement) else [statement.target]
         elif isinstance(statement, ast.With):
             targets = [item.optional_vars for item in statement.items]
         for target in targets:
@@ -63,6 +63,11 @@ def _assigned(statements: list[ast.stmt]) -> dict[str, int]:
             if isinstance(statement, (ast.For, ast.While, ast.If, ast.With)):
                 found.update(_assigned(getattr(statement, part, [])))
     return found
+
+
+def _is_constant(statement: ast.stmt) -> bool:
+    """Return True for ``x: tl.constexpr = ...``."""
+    return isinstance(statement, ast.AnnAssign) and "constexpr" in ast.unparse(statement.annotation)
 
 
 def _is_stored(node: ast.AST) -> bool:
@@ -107,6 +112,19 @@ class _CompilerSemantics(ast.NodeTransformer):
         node.value = _at_location(value, node.value)
         return node
 
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        if not isinstance(node.target, ast.Name):
+            return self.generic_visit(node)
+        value = ast.BinOp(left=ast.Name(id=node.target.id, ctx=ast.Load()), op=node.op, right=node.value)
+        assignment = ast.Assign(targets=[node.target], value=_at_location(value, node))
+        return self.visit_Assign(_at_location(assignment, node))
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        self.generic_visit(node)
+        if node.value is not None and not _is_constant(node):
+            node.value = _at_location(_call("to_tensor", node.value), node.value)
+        return node
+
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         name = node.value.id if isinstance(node.value, ast.Name) else ""
         self.generic_visit(node)
@@ -135,8 +153,8 @@ class _CompilerSemantics(ast.NodeTransformer):
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         self.generic_visit(node)
-        node.test = _at_location(_call("scalar_condition", node.test), node.test)
-        return node
+        chosen = _call("conditional", node.test, _thunk(node.body), _thunk(node.orelse))
+        return _at_location(chosen, node)
 
     def _region(self, opened: ast.expr, at: ast.AST) -> tuple[str, ast.stmt]:
         """Return the name of a new region and the statement that opens it."""
