@@ -282,3 +282,24 @@ def test_an_augmented_assignment_makes_a_variable_of_an_argument_of_1() -> None:
     argument_of_1.compile_for(x, 5, 1, target="sm_90")
     argument_of_1[1](x, 5, 1)
     assert x[0] == 27
+
+
+@wt.jit
+def optional_pointer(p, w, n):
+    if w:  # noqa: SIM108
+        x = tl.load(w)
+    else:
+        x = 1.0
+    if not w:
+        x += 10
+    if w and n > 3:
+        x += 20
+    tl.store(p, x + (tl.load(w) if w else 0.5))
+
+
+def test_a_pointer_is_a_condition() -> None:
+    x, w = torch.zeros(1), torch.full((1,), 2.0)
+    for pointer, expected in ((w, 24.0), (None, 11.5)):
+        optional_pointer.compile_for(x, pointer, 5, target="sm_90")
+        assert optional_pointer[1].check(x, pointer, 5) == []
+        assert x[0] == expected

@@ -70,6 +70,7 @@ class Intrinsics:
         return self._language_functions[value]
 
     def _condition(self, value: tl.tensor) -> tl.tensor:
+        value = _number(value)
         return value if value.type.scalar.is_int1() else value != 0
 
     def logical_and(self, left: Any, right: Callable[[], Any]) -> Any:
@@ -92,7 +93,7 @@ class Intrinsics:
 
     def logical_not(self, value: Any) -> Any:
         """``not value``, elementwise for a tensor."""
-        return value == 0 if isinstance(value, tl.tensor) else not value
+        return _number(value) == 0 if isinstance(value, tl.tensor) else not value
 
     def concatenate(self, left: Any, right: Any) -> Any:
         """``left + right`` where one is a list or tuple literal: the compiler makes no difference between the two."""
@@ -174,6 +175,11 @@ class Intrinsics:
         self.waits = self.semantic.builder.memory.polls()
         if self.waits:
             self.let_others_run()
+
+
+def _number(value: tl.tensor) -> tl.tensor:
+    """Return a pointer's address, which is 0 for a null pointer, or ``value`` if it is not a pointer."""
+    return value.to(tl.int64) if value.type.scalar.is_ptr() else value
 
 
 def scalar_item(block: tl.tensor) -> Any:
