@@ -152,3 +152,18 @@ def test_a_kernel_whose_text_a_program_has_written() -> None:
     assert x.tolist() == list(range(5, 13))
     (finding,) = wt.jit(kernel)[1].check(x, BLOCK=16)
     assert "tl.store(x_ptr + at, at + 5)" in str(finding)
+
+
+@wt.jit
+def rank_of_five(x_ptr, out_ptr, A: tl.constexpr, B: tl.constexpr):
+    block = tl.zeros((A, 1, 1, 1, B), tl.float32)
+    block += tl.load(x_ptr)
+    tl.store(out_ptr + tl.zeros((A, 1, 1, 1, B), tl.int32), block)
+
+
+def test_true_in_a_shape_is_1() -> None:
+    x, out = torch.ones(1), torch.zeros(1)
+    rank_of_five.compile_for(x, out, True, 1, target="sm_90")
+    assert rank_of_five[1].check(x, out, True, 1) == []
+    assert rank_of_five[1].check(x, out, 1, 1) == []
+    assert out[0] == 1

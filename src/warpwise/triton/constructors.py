@@ -37,7 +37,8 @@ def construct_block_type(self: tl.block_type, element_ty: tl.dtype, shape: Any) 
     key = tuple([value.value if isinstance(value, tl.constexpr) else value for value in values])
     known = _block_types.get(key)
     if known is None:
-        _construct_block_type(self, element_ty, list(key))
+        # True == 1 finds the same key, but NumPy takes no bool in a shape.
+        _construct_block_type(self, element_ty, [int(size) if isinstance(size, bool) else size for size in key])
         kept = {name: value for name, value in vars(self).items() if name not in ("element_ty", "name")}
         _block_types[key] = kept, self.name.removesuffix(f"{element_ty}>")
         return
