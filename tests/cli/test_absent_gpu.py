@@ -18,6 +18,7 @@ import triton.language as tl
 DEVICE = triton.runtime.driver.active.get_active_torch_device()
 SMS = triton.runtime.driver.active.utils.get_device_properties(DEVICE.index)["multiprocessor_count"]
 IS_HOPPER = torch.cuda.get_device_capability()[0] == 9
+TIMER = triton.runtime.driver.active.get_benchmarker()
 FILE_OF_CONFIGURATIONS = torch.cuda.get_device_name().replace(" ", "-") + ".json"
 assert torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count == SMS
 
@@ -85,8 +86,8 @@ def test_a_kernel_before_a_launch_is_checked(tmp_path: Path) -> None:
     given = ["--arg", "x=f32[100]", "--arg", "y=out:f32[100]", "--arg", "n=100", "--arg", "BLOCK=128"]
     result = CliRunner().invoke(cli, ["check", str(file), "--kernel", "add", "--grid", "1", *given])
     assert result.exit_code == 0, result.output
-    assert "tutorial.py:20: RuntimeError: there is no GPU to launch a kernel on; add is defined before" in result.output
+    assert "tutorial.py:21: RuntimeError: there is no GPU to launch a kernel on; add is defined before" in result.output
     assert "no finding in add" in result.output
     result = CliRunner().invoke(cli, ["check", str(file), "--kernel", "late", "--grid", "1"])
     assert result.exit_code != 0
-    assert "tutorial.py:20: RuntimeError: there is no GPU" in result.output
+    assert "tutorial.py:21: RuntimeError: there is no GPU" in result.output

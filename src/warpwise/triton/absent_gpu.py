@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -44,6 +44,14 @@ class _Driver:
 
     def get_device_capability(self) -> tuple[int, int]:
         return 9, 0
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        """Return a function that raises when it is called: autotuners fetch it when their module is imported."""
+
+        def benchmark(*arguments: Any, **options: Any) -> Any:
+            raise RuntimeError("there is no GPU to time a kernel on")
+
+        return benchmark
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
