@@ -62,4 +62,5 @@ def test_the_hint_names_the_wait_and_the_other_load(tmp_path, source, is_late):
     assert bool(hints) == is_late
     for hint in hints:
         assert (hint.line, hint.value > 0) == (5, True)
-        assert "a load of this line starts only after late.cu:4 has waited for the load at late.cu:3." in hint.text
+        assert hint.text.startswith("a load of this line starts only when the load at late.cu:3 has arrived, which ")
+        assert "which late.cu:4 waits for. Its address does not depend on it" in hint.text

@@ -120,20 +120,22 @@ def late(launch: LaunchAnalysis) -> Iterator[Hint]:
     lines: dict[Place, list[LateLoad]] = {}
     for each in late_loads(program):
         if executed[each.load] and executed[each.after]:
-            lines.setdefault((program[each.load].file, program[each.load].line), []).append(each)
+            lines.setdefault(_place_of(program[each.load]), []).append(each)
     total = float(stalls.sum())
     for place, those in lines.items():
         waits = float(sum(stalls[use] for use in {each.use for each in those}))
         gain = launch.speedup({"latency": 1 - waits / total}) if total else 1.0
-        other, wait = program[those[0].other], program[those[0].after]
+        other, wait = (_place_of(program[i]) for i in (those[0].other, those[0].after))
+        earlier = "an earlier load of this line" if other == place else f"the load at {_shown(other)}"
+        waits_for = "" if wait in (place, other) else f", which {_shown(wait)} waits for"
         one = len(those) == 1
         count, start = ("a load", "starts") if one else (f"{len(those)} loads", "start")
         addresses = "Its address does" if one else "Their addresses do"
         yield Hint(
             "OPT" if gain >= WORTH else "INF",
             "late loads",
-            f"{count} of this line {start} only after {_place(wait)} has waited for the load at {_place(other)}. "
-            f"{addresses} not depend on it, so the latencies add up.",
+            f"{count} of this line {start} only when {earlier} has arrived{waits_for}. {addresses} not depend on it, "
+            "so the latencies add up.",
             gain,
             "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
             waits / total if total else 0.0,
@@ -144,5 +146,9 @@ def late(launch: LaunchAnalysis) -> Iterator[Hint]:
         )
 
 
-def _place(instruction: Instruction) -> str:
-    return f"{PurePath(instruction.file).name}:{instruction.line}"
+def _place_of(instruction: Instruction) -> Place:
+    return instruction.file, instruction.line
+
+
+def _shown(place: Place) -> str:
+    return f"{PurePath(place[0]).name}:{place[1]}"
