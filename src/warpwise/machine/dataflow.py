@@ -73,3 +73,12 @@ def successors(program: Sequence[Instruction]) -> list[list[int]] | None:
         else:
             found.append(onwards)
     return found
+
+
+def predecessors(after: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The instructions that each instruction can follow, in ascending order, from the ``successors`` of all."""
+    found: list[list[int]] = [[] for _ in after]
+    for i, targets in enumerate(after):
+        for target in targets:
+            found[target].append(i)
+    return found

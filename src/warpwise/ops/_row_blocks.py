@@ -34,9 +34,8 @@ class RowBlocks(NamedTuple):
         turns in its slots. The loads of each turn wait for their latency. Blocks that leave slots free are distributed
         unevenly, if they are more than ``even`` of the slots.
         """
-        each, batches, slots = cdiv(rows, sms), cdiv(loads, batch * threads), max(1, resident // threads)
-        latency = (self.latency + self.later * (batches - 1)) * cdiv(each, slots)
-        time = math.hypot(latency, traffic * LOAD_TIME * each * threads * batch * batches / 1024)
+        each, slots = cdiv(rows, sms), max(1, resident // threads)
+        time = self._time(cdiv(each, slots), each, loads, threads, batch, traffic)
         use = rows / (slots * sms)
         return self.uneven * time if 1 < each <= slots and self.even < use < EVEN_USE else time
 
@@ -46,10 +45,13 @@ class RowBlocks(NamedTuple):
         """As ``predicted_time``, for blocks of several turns, of which the last is distributed unevenly if it has more
         than ``even`` of the slots and does not fill them: it then takes ``uneven`` times as long as a full turn.
         """
-        batches, slots = cdiv(loads, batch * threads), max(1, resident // threads)
+        slots = max(1, resident // threads)
         turns, rest = divmod(rows, slots * sms)
-        share = rest / (slots * sms)
-        last = self.uneven * slots if self.even < share < EVEN_USE else cdiv(rest, sms)
-        latency = (self.latency + self.later * (batches - 1)) * (turns + (rest > 0))
-        of_sm = turns * slots + last
-        return math.hypot(latency, traffic * LOAD_TIME * of_sm * threads * batch * batches / 1024)
+        last = self.uneven * slots if self.even < rest / (slots * sms) < EVEN_USE else cdiv(rest, sms)
+        return self._time(turns + (rest > 0), turns * slots + last, loads, threads, batch, traffic)
+
+    def _time(self, turns: int, blocks: float, loads: int, threads: int, batch: int, traffic: float) -> float:
+        """Microseconds of an SM with this many ``blocks`` in this many ``turns``."""
+        batches = cdiv(loads, batch * threads)
+        latency = (self.latency + self.later * (batches - 1)) * turns
+        return math.hypot(latency, traffic * LOAD_TIME * blocks * threads * batch * batches / 1024)

@@ -57,8 +57,9 @@ def _assigned(statements: list[ast.stmt]) -> dict[str, int]:
         elif isinstance(statement, ast.With):
             targets = [item.optional_vars for item in statement.items]
         for target in targets:
-            names = ast.walk(target) if target is not None else ()
-            found.update((node.id, statement.lineno) for node in names if _is_stored(node))  # type: ignore[attr-defined]
+            for node in ast.walk(target) if target is not None else ():
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    found[node.id] = statement.lineno
         for part in ("body", "orelse"):
             if isinstance(statement, (ast.For, ast.While, ast.If, ast.With)):
                 found.update(_assigned(getattr(statement, part, [])))
@@ -68,10 +69,6 @@ def _assigned(statements: list[ast.stmt]) -> dict[str, int]:
 def _is_constant(statement: ast.stmt) -> bool:
     """Return True for ``x: tl.constexpr = ...``."""
     return isinstance(statement, ast.AnnAssign) and "constexpr" in ast.unparse(statement.annotation)
-
-
-def _is_stored(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
 def _at_location(new: Any, old: ast.AST) -> Any:

@@ -7,12 +7,12 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from warpwise.lab.explain.hints.hint import WORTH, Hint, LaunchAnalysis, Place
-from warpwise.machine.dataflow import Register, destinations, sources, successors
+from warpwise.machine.dataflow import Register, destinations, predecessors, sources, successors
 from warpwise.machine.program import Instruction
 from warpwise.machine.spins import polls
 
 _LOADS = frozenset({"LDG", "LD"})
-# Accesses whose order the source can need: barriers, atomics, and stores, with which a later load may share memory.
+# After these a load may read what another thread has written, so it cannot precede them.
 _ORDERED = frozenset({"BAR", "SYNCS", "MEMBAR", "ERRBAR", "ATOM", "ATOMG", "UCGABAR_WAIT", "WARPSYNC"})
 _NONE: frozenset[int] = frozenset()
 
@@ -27,10 +27,11 @@ class LateLoad(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What holds before an instruction, on every path from the entry of its loop.
+    """What holds before an instruction.
 
-    ``origins``: the loads on which a register depends; ``results``: the load whose result a register is; ``waited``:
-    the loads whose results were used, and by which instruction; ``decided``: a branch depended on a load.
+    ``origins``: the loads on which a register depends, on some path; ``results``: the load whose result a register is;
+    ``waited``: the loads whose results were used on every path, and by which instruction; ``decided``: a branch on some
+    path depended on a load. All but ``origins`` are empty at the entry of a loop and after it.
     """
 
     origins: dict[Register, frozenset[int]]
@@ -48,11 +49,7 @@ def late_loads(program: Sequence[Instruction]) -> list[LateLoad]:
     after = successors(program)
     if after is None:
         return []
-    before: list[list[int]] = [[] for _ in program]
-    for i, targets in enumerate(after):
-        for target in targets:
-            if target > i:
-                before[target].append(i)
+    before = [[each for each in those if each < i] for i, those in enumerate(predecessors(after))]
     loops = _innermost(after)
     states: list[_State | None] = [None] * len(program)
     found: dict[int, tuple[int, int]] = {}  # the wait before each late load, and the load of that wait
@@ -140,9 +137,9 @@ def late(launch: LaunchAnalysis) -> Iterator[Hint]:
             "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
             waits / total if total else 0.0,
             *place,
-            "Place these loads before the first use of the others, and before a branch that lies between. If a store "
-            "lies between, declare the pointers __restrict__. If registers are too few for all loads in flight, load "
-            "fewer elements at once, or allow a thread more registers (__launch_bounds__).",
+            "Move these loads before the first use of the other loads, and before any branch in between. If there is a "
+            "store in between, declare the pointers __restrict__. If there are too few registers for all loads, load "
+            "fewer elements at once, or allow more registers per thread (__launch_bounds__).",
         )
 
 

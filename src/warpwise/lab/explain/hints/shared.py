@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warpwise.lab.explain.hints.hint import WORTH, Hint, LaunchAnalysis, stride
-from warpwise.machine.dataflow import successors
+from warpwise.machine.dataflow import predecessors, successors
 from warpwise.machine.program import Instruction
 
 # wgmma reads its tiles from shared memory; TMA reads one memory space and writes the other.
@@ -113,10 +113,7 @@ def idle_barriers(launch: LaunchAnalysis) -> Iterator[Hint]:
     after = successors(program)
     if after is None or any(instruction.opcode in _ASYNC for instruction in program):
         return
-    before: list[list[int]] = [[] for _ in program]
-    for i, targets in enumerate(after):
-        for target in targets:
-            before[target].append(i)
+    before = predecessors(after)
     for i, instruction in enumerate(program):
         if instruction.opcode != "BAR" or not executed[i] or "SYNC" not in instruction.modifiers:
             continue

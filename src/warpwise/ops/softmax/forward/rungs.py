@@ -168,11 +168,12 @@ def _along_columns(input: torch.Tensor, dim: int) -> str:
             return "k15_shared_columns"
         if input.numel() == length_along(input, dim) * inner_size(input, dim):
             return "k13_packed_columns"
-    clustered = _columns.is_for_cluster(dim, input)
-    stays = clustered and input.element_size() == 2 and input.nbytes < _columns.PACKED_BYTES
-    if not stays and _columns.is_packed(dim, input):
+    packed = _columns.is_packed(dim, input)
+    if packed and (input.element_size() > 2 or input.nbytes >= _columns.PACKED_BYTES):
         return "k13_packed_columns"
-    return "k10_cluster_columns" if clustered else "k09_columns"
+    if _columns.is_for_cluster(dim, input):
+        return "k10_cluster_columns"
+    return "k13_packed_columns" if packed else "k09_columns"
 
 
 def _unaligned_columns(input: torch.Tensor, dim: int) -> str | None:
