@@ -39,6 +39,17 @@ def test_tensors_behind_a_table_of_addresses() -> None:
         torch.testing.assert_close(tensor, half)
 
 
+@pytest.mark.parametrize("transform", [torch.vmap, torch.func.grad, torch.func.functionalize])
+def test_a_tensor_that_outlives_its_transform_is_no_target(transform) -> None:
+    kept = []
+    transform(lambda x: kept.append(x * 2) or x.sum())(torch.ones(4, 3) if transform is torch.vmap else torch.ones(4))
+    tensors = [torch.randn(5), torch.randn(32)]
+    expected = [tensor / 2 for tensor in tensors]
+    halve_each[2](table(tensors), torch.tensor([5, 32]), BLOCK=32)
+    torch.testing.assert_close(tensors, expected)
+    assert len(kept) == 1
+
+
 def test_an_access_past_the_end_names_the_shape() -> None:
     tensors = [torch.randn(32), torch.randn(4, 3)]
     with pytest.raises(OutOfBounds, match=r"has 12 elements, shape \(4, 3\)"):

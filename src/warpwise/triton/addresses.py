@@ -27,8 +27,11 @@ def _live_tensors() -> Iterator[torch.Tensor]:
         kind = type(item)  # isinstance would call the properties of proxies
         if kind is not torch.Tensor and kind is not torch.nn.Parameter:
             continue
-        if item.device.type == "cpu" and item.layout == torch.strided and item.numel():
-            yield item.detach()
+        try:
+            if item.device.type == "cpu" and item.layout == torch.strided and item.numel() and item.data_ptr():
+                yield item.detach()
+        except RuntimeError:  # a tensor without memory, such as the argument of a function under torch.vmap
+            continue
 
 
 def _addresses_of(tensor: torch.Tensor) -> range:
