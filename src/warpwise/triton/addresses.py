@@ -6,32 +6,18 @@ finds the tensor among those that Python holds and gives it an address range lik
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 import triton.language as tl
 
+from warpwise.cuda.launch.extents import extent_bytes, live_tensors
 from warpwise.triton.compat import TensorHandle
-from warpwise.triton.memory import FIRST_ADDRESS, Allocation, Memory, extent_bytes
+from warpwise.triton.memory import FIRST_ADDRESS, Allocation, Memory
 from warpwise.triton.races import AccessTracker, Shadow
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-
-def _live_tensors() -> Iterator[torch.Tensor]:
-    """Yield the CPU tensors with elements that Python holds."""
-    for item in gc.get_objects():
-        kind = type(item)  # isinstance would call the properties of proxies
-        if kind is not torch.Tensor and kind is not torch.nn.Parameter:
-            continue
-        try:
-            if item.device.type == "cpu" and item.layout == torch.strided and item.numel() and item.data_ptr():
-                yield item.detach()
-        except RuntimeError:  # a tensor without memory, such as the argument of a function under torch.vmap
-            continue
 
 
 def _addresses_of(tensor: torch.Tensor) -> range:
@@ -81,7 +67,7 @@ class LiveTensors:
         if at := [found for found in known if address in _addresses_of(found.tensor)]:
             return max(at, key=lambda found: _preference(found.tensor, address))
         if self._tensors is None:
-            self._tensors = [(_addresses_of(item), item) for item in _live_tensors()]
+            self._tensors = [(_addresses_of(item), item) for item in live_tensors()]
         live = [item for addresses, item in self._tensors if address in addresses]
         return self._add(max(live, key=lambda item: _preference(item, address))) if live else None
 

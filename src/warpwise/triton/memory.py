@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from warpwise.cuda.errors import MisalignedAccess, OutOfBounds, ReadOnlyWrite
+from warpwise.cuda.launch.extents import extent_bytes
 from warpwise.triton.findings import Recorder
 from warpwise.triton.races import Shadow
 
@@ -30,14 +31,6 @@ def _undefined(dtype: np.dtype[Any]) -> Any:
     if np.issubdtype(dtype, np.inexact):
         return np.nan
     return True if dtype == np.bool_ else int.from_bytes(b"\x7b" * dtype.itemsize)
-
-
-def extent_bytes(tensor: torch.Tensor) -> int:
-    """Return the number of bytes from a tensor's first element to the end of its last element."""
-    if tensor.numel() == 0:
-        return 0
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return (last + 1) * tensor.element_size()
 
 
 @dataclass

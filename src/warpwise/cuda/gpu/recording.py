@@ -27,6 +27,7 @@ from warpwise.cuda.gpu.prepared import launch_function
 from warpwise.cuda.gpu.steps import CudaStep, Maps, TritonStep
 from warpwise.cuda.gpu.tensor_map import TensorMap
 from warpwise.cuda.launch import intercept
+from warpwise.cuda.launch.extents import extent
 from warpwise.cuda.launch.launcher import Launcher
 from warpwise.cuda.launch.varying import VaryingScalar, plain
 from warpwise.cuda.launch.views import Out, Strided
@@ -243,7 +244,7 @@ def with_own_memory(tensor: torch.Tensor) -> torch.Tensor:
 
     An address in memory that two tensors share could belong to either.
     """
-    span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    span = extent(tensor)
     bytes_before = tensor.data_ptr() & ALIGNMENT
     memory = torch.empty(bytes_before + span * tensor.element_size(), dtype=torch.uint8, device=tensor.device)
     flat = memory[bytes_before:].view(tensor.dtype)

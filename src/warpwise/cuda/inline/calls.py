@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import gc
 import re
 import threading
 import traceback
@@ -20,6 +19,7 @@ from warpwise.cuda.inline.device import Extension, ExtensionLaunch
 from warpwise.cuda.launch import limits
 from warpwise.cuda.launch.arguments import Buffer, Scalar
 from warpwise.cuda.launch.elements import element as element_type
+from warpwise.cuda.launch.extents import extent_bytes, live_tensors
 
 _BY_VALUE, _POINTER, _OBJECT = range(3)
 _WORD = 8
@@ -57,9 +57,7 @@ class Regions:
 def _byte_range(tensor: torch.Tensor) -> tuple[int, int] | None:
     if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.numel() == 0:
         return None
-    span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    start = tensor.data_ptr()
-    return start, start + span * tensor.element_size()
+    return tensor.data_ptr(), tensor.data_ptr() + extent_bytes(tensor)
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
@@ -148,8 +146,7 @@ class Call:
     def _storage_of_live_tensor(self, address: int) -> tuple[int, int, bool] | None:
         """The live tensor that contains ``address``: for calls of operators, which have no wrapper."""
         if self._live_tensors is None:
-            tensors = (thing for thing in gc.get_objects() if type(thing) is torch.Tensor)
-            self._live_tensors = [extent for tensor in tensors if (extent := _byte_range(tensor)) is not None]
+            self._live_tensors = [extent for tensor in live_tensors() if (extent := _byte_range(tensor)) is not None]
         return next(((start, end, False) for start, end in self._live_tensors if start <= address < end), None)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from warpwise.cuda.errors import ArgumentError
+from warpwise.cuda.launch.extents import extent_bytes
 
 CPU = torch.device("cpu")
 
@@ -105,8 +106,7 @@ def of_tensor(value: torch.Tensor, spread: bool, slot: Slot) -> View:
                 f"{described(value)} that is not contiguous (strides {value.stride()})",
                 "a raw pointer has no strides: pass x.contiguous(), or cuda.strided(x) if the kernel takes strides",
             )
-        span = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
-        nbytes = span * itemsize if nbytes else 0
+        nbytes = extent_bytes(value)
     if value.device.type == "meta":
         raise slot.error(described(value), "a meta tensor has no memory")
     return View(value.data_ptr(), nbytes, itemsize, value.dtype, value.untyped_storage().data_ptr(), True, value)

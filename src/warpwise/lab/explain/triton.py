@@ -17,6 +17,7 @@ from warpwise.cuda import ctype
 from warpwise.cuda.errors import UnsupportedFeature
 from warpwise.cuda.launch import copies
 from warpwise.cuda.launch.arguments import Buffer, Scalar
+from warpwise.cuda.launch.extents import extent_bytes
 from warpwise.cuda.launch.limits import target_profile
 from warpwise.lab.explain import outputs
 from warpwise.lab.explain.execution import ATOMICS, MachineRun, assembled, execute, timed
@@ -177,7 +178,6 @@ def _tensor(value: Any) -> torch.Tensor | None:
 def _buffer(name: str, value: Any) -> Buffer:
     """A tensor argument as a machine buffer."""
     from warpwise.triton.arguments import is_output
-    from warpwise.triton.memory import extent_bytes
 
     tensor = _tensor(value)
     assert tensor is not None

@@ -10,6 +10,7 @@ import torch
 
 from warpwise.arguments.values import first_tensor, map_tensors, tensors
 from warpwise.cuda.errors import MissingTool
+from warpwise.cuda.launch.extents import extent
 from warpwise.cuda.launch.kernel import Kernel, build_together
 from warpwise.device.target import assume_sm_count, assumed_sm_count, sm_count
 from warpwise.operation import Case, Op, Rung
@@ -42,6 +43,5 @@ def _kernels(op: Op, rung: Rung, case: Case, dtype: torch.dtype, seed: int) -> I
 
 def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor on the meta device with the strides, the storage offset and therefore the alignment of ``tensor``."""
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    storage = torch.empty(tensor.storage_offset() + extent, dtype=tensor.dtype, device=_META)
+    storage = torch.empty(tensor.storage_offset() + extent(tensor), dtype=tensor.dtype, device=_META)
     return storage.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
