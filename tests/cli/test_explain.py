@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -167,7 +167,7 @@ def test_measured_counters_stand_beside_the_executed_ones(source: Path, monkeypa
         ]
 
     monkeypatch.setattr(beside, "require_gpu", lambda: None)
-    monkeypatch.setattr(sys.modules["warpwise.cli.explain"], "require_gpu", lambda: None)
+    monkeypatch.setattr(importlib.import_module("warpwise.cli.explain"), "require_gpu", lambda: None)
     monkeypatch.setattr(beside, "measure", measure)
     result = explain(source, *LAUNCH, *ARGUMENTS, "--ncu")
     assert result.return_value == 0, said(result)
