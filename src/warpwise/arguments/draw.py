@@ -25,19 +25,29 @@ def _in_memory_order(arrange: Callable[[torch.Tensor], torch.Tensor]) -> Callabl
     return arranged
 
 
+def _between(dtype: torch.dtype) -> float | int:
+    """The value of memory that belongs to no element, so that a kernel that uses it is wrong: NaN or a large integer.
+
+    This NaN differs from the one of outputs that are not yet written.
+    """
+    if dtype.is_floating_point or dtype.is_complex:
+        return math.nan
+    return True if dtype == torch.bool else int.from_bytes(b"\x5a" * dtype.itemsize)
+
+
 @_in_memory_order
 def strided(values: torch.Tensor) -> torch.Tensor:
-    """The same values with gaps in every row."""
+    """The same values with gaps in every row, which hold NaN or a large integer."""
     if not values.dim():
         return values
-    wide = values.new_empty((*values.shape[:-1], 2 * values.shape[-1] + 1))
+    wide = values.new_full((*values.shape[:-1], 2 * values.shape[-1] + 1), _between(values.dtype))
     return wide[..., 1::2].copy_(values)
 
 
 @_in_memory_order
 def unaligned(values: torch.Tensor) -> torch.Tensor:
-    """The same values, starting one element past an aligned address."""
-    shifted = values.new_empty(values.numel() + 1)
+    """The same values, starting one element past an aligned address; NaN or a large integer precedes them."""
+    shifted = values.new_full((values.numel() + 1,), _between(values.dtype))
     return shifted[1:].view(values.shape).copy_(values)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from warpwise.arguments.values import tensors
+from warpwise.cuda.launch.extents import extent_bytes
 from warpwise.operation import Unsized
 
 ALIGNMENT = 512  # bytes: the alignment of PyTorch's CUDA allocator
@@ -79,8 +80,7 @@ def guarded(template: torch.Tensor, run: int = 0, shift: int = 0) -> Guarded:
     ``shift`` is the offset of the first element, in elements, from an address that is aligned to 512 bytes.
     """
     size = template.element_size()
-    extent = 1 + sum((length - 1) * stride for length, stride in zip(template.shape, template.stride(), strict=True))
-    extent = extent * size if template.numel() else 0
+    extent = extent_bytes(template)
     guard = -(-min(max(extent, SMALLEST_GUARD), LARGEST_GUARD) // ALIGNMENT) * ALIGNMENT
     pattern = poison(template.dtype, run)
     total = -(-(2 * guard + extent + shift * size) // size) * size
