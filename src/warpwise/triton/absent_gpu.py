@@ -49,7 +49,7 @@ class _Driver:
         """Return a function that raises when it is called: autotuners fetch it when their module is imported."""
 
         def benchmark(*arguments: Any, **options: Any) -> Any:
-            raise RuntimeError("there is no GPU to time a kernel on")
+            raise RuntimeError("kernels are not timed without a GPU")
 
         return benchmark
 

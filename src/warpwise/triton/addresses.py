@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import triton.language as tl
 
-from warpwise.cuda.launch.extents import extent_bytes, live_tensors
+from warpwise.cuda.launch.extents import byte_range, extent_bytes, live_tensors
 from warpwise.triton.compat import TensorHandle
 from warpwise.triton.memory import FIRST_ADDRESS, Allocation, Memory
 from warpwise.triton.races import AccessTracker, Shadow
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _addresses_of(tensor: torch.Tensor) -> range:
-    return range(tensor.data_ptr(), tensor.data_ptr() + extent_bytes(tensor))
+    return range(*byte_range(tensor))
 
 
 def _preference(tensor: torch.Tensor, address: int) -> tuple[bool, int, int, int]:

@@ -30,7 +30,7 @@ def _call(name: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(func=_intrinsic(name), args=list(arguments), keywords=[])
 
 
-def _literal(value: Any) -> ast.expr:
+def _literal(value: Any) -> ast.expr:  # a tuple too, which typeshed does not list
     return ast.Constant(value=value)
 
 
@@ -60,8 +60,8 @@ def _assigned(statements: list[ast.stmt]) -> dict[str, int]:
             for node in ast.walk(target) if target is not None else ():
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                     found[node.id] = statement.lineno
-        for part in ("body", "orelse"):
-            if isinstance(statement, (ast.For, ast.While, ast.If, ast.With)):
+        if isinstance(statement, (ast.For, ast.While, ast.If, ast.With)):
+            for part in ("body", "orelse"):
                 found.update(_assigned(getattr(statement, part, [])))
     return found
 
@@ -159,20 +159,24 @@ class _CompilerSemantics(ast.NodeTransformer):
         name = f"{INTRINSICS}_region{self.regions}"
         return name, _at_location(ast.Assign(targets=[ast.Name(id=name, ctx=ast.Store())], value=opened), at)
 
+    def _loop(
+        self, node: ast.For | ast.While, values: ast.expr, lines: tuple[tuple[str, int], ...], first: str
+    ) -> tuple[str, ast.stmt]:
+        """Call ``first`` before each iteration, and check types after it; return the region as ``_region`` does."""
+        region, opened = self._region(_call("loop", values, _literal(lines)), node)
+        before = ast.Expr(value=_call(first))
+        after = _end_of(region, [name for name, _ in lines]) if lines else []
+        begin, *end = (_at_location(statement, node) for statement in (before, *after))
+        node.body = [begin, *node.body, *end]
+        return region, opened
+
     def visit_If(self, node: ast.If) -> Any:
         parts = _assigned(node.body), _assigned(node.orelse)
         lines = tuple({**parts[0], **parts[1]}.items())
         both = tuple(name for name in parts[0] if name in parts[1])
         node.test = self.visit(node.test)
-        region, opened = self._region(
-            _call(
-                "branch",
-                node.test,
-                _literal(lines),
-                ast.Constant(value=0 if self.unrolled else self.regions + 1),
-            ),
-            node.test,
-        )
+        number = ast.Constant(value=0 if self.unrolled else self.regions + 1)
+        region, opened = self._region(_call("branch", node.test, _literal(lines), number), node.test)
         for field, part in zip(("body", "orelse"), parts, strict=True):
             gone = [name for name in part if name not in both]
             end = [_at_location(statement, node) for statement in _end_of(region, gone, both)] if lines else []
@@ -219,21 +223,15 @@ class _CompilerSemantics(ast.NodeTransformer):
         builtin = isinstance(callee, ast.Name) and called == "range" and called not in self.shadowed
         if isinstance(node.iter, ast.Call) and callee is not None and builtin:
             node.iter.func = _at_location(_intrinsic("range"), callee)
-        first = _at_location(ast.Expr(value=_call("check_timeout")), node)
-        region, opened = self._region(_call("loop", node.iter, _literal(lines)), node)
+        region, opened = self._loop(node, node.iter, lines, "check_timeout")
         node.iter = _at_location(_attribute(region, "values"), node.iter)
-        last = _end_of(region, [name for name, _ in lines]) if lines else []
-        node.body = [first, *node.body, *(_at_location(statement, node) for statement in last)]
         return [opened, node]
 
     def visit_While(self, node: ast.While) -> Any:
         lines = tuple(_assigned(node.body).items())
         self.generic_visit(node)
         node.test = _at_location(_call("scalar_condition", node.test), node.test)
-        region, opened = self._region(_call("loop", ast.Constant(value=None), _literal(lines)), node)
-        first = _at_location(ast.Expr(value=_call("while_iteration")), node)
-        last = _end_of(region, [name for name, _ in lines]) if lines else []
-        node.body = [first, *node.body, *(_at_location(statement, node) for statement in last)]
+        _, opened = self._loop(node, ast.Constant(value=None), lines, "while_iteration")
         return [opened, node] if lines else node
 
 

@@ -19,7 +19,7 @@ from warpwise.cuda.inline.device import Extension, ExtensionLaunch
 from warpwise.cuda.launch import limits
 from warpwise.cuda.launch.arguments import Buffer, Scalar
 from warpwise.cuda.launch.elements import element as element_type
-from warpwise.cuda.launch.extents import extent_bytes, live_tensors
+from warpwise.cuda.launch.extents import byte_range, in_host_memory, live_tensors
 
 _BY_VALUE, _POINTER, _OBJECT = range(3)
 _WORD = 8
@@ -31,7 +31,7 @@ class Regions:
     """The address ranges (first byte, end) of the tensors that are arguments of a call."""
 
     def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
-        self._known = sorted({extent for tensor in tensors if (extent := _byte_range(tensor)) is not None})
+        self._known = sorted({byte_range(tensor) for tensor in tensors if in_host_memory(tensor)})
 
     def find(self, address: int) -> tuple[int, int, bool] | None:
         """The first byte, end and freshness of the memory that contains ``address``, or None.
@@ -52,12 +52,6 @@ class Regions:
             if first < end and start < last:
                 start, end = min(first, start), max(last, end)
         return start, end, False
-
-
-def _byte_range(tensor: torch.Tensor) -> tuple[int, int] | None:
-    if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.numel() == 0:
-        return None
-    return tensor.data_ptr(), tensor.data_ptr() + extent_bytes(tensor)
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
@@ -146,7 +140,7 @@ class Call:
     def _storage_of_live_tensor(self, address: int) -> tuple[int, int, bool] | None:
         """The live tensor that contains ``address``: for calls of operators, which have no wrapper."""
         if self._live_tensors is None:
-            self._live_tensors = [extent for tensor in live_tensors() if (extent := _byte_range(tensor)) is not None]
+            self._live_tensors = [byte_range(tensor) for tensor in live_tensors()]
         return next(((start, end, False) for start, end in self._live_tensors if start <= address < end), None)
 
 

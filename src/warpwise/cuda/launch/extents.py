@@ -20,6 +20,16 @@ def extent_bytes(tensor: torch.Tensor) -> int:
     return extent(tensor) * tensor.element_size()
 
 
+def in_host_memory(tensor: torch.Tensor) -> bool:
+    """Return True for a strided CPU tensor with elements."""
+    return tensor.device.type == "cpu" and tensor.layout == torch.strided and tensor.numel() > 0
+
+
+def byte_range(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the addresses of a tensor's first byte and of the end of its last element."""
+    return tensor.data_ptr(), tensor.data_ptr() + extent_bytes(tensor)
+
+
 def live_tensors() -> Iterator[torch.Tensor]:
     """Yield the strided CPU tensors with elements that Python holds: a pointer in memory may be to any of them."""
     for item in gc.get_objects():
@@ -27,7 +37,7 @@ def live_tensors() -> Iterator[torch.Tensor]:
         if kind is not torch.Tensor and kind is not torch.nn.Parameter:
             continue
         try:
-            if item.device.type == "cpu" and item.layout == torch.strided and item.numel() and item.data_ptr():
+            if in_host_memory(item) and item.data_ptr():
                 yield item.detach()
         except RuntimeError:  # a tensor without memory, such as the argument of a function under torch.vmap
             continue

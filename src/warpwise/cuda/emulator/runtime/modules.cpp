@@ -197,56 +197,39 @@ bool in_table_of_another_module(Address address, size_t bytes) {
 }
 
 struct Search {
-  Address entry;
-  Module* module;
-  std::string file;
+  Address address;
+  Module* module;    // that holds the address
+  std::string file;  // empty if no library holds it
 };
 
 int find_module(dl_phdr_info* info, size_t, void* data) {
   Search& search = *static_cast<Search*>(data);
-  bool holds_entry = false;
+  bool holds_address = false;
   std::vector<Segment> segments;
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const auto& header = info->dlpi_phdr[i];
     if (header.p_type != PT_LOAD) continue;
     const Address start = info->dlpi_addr + header.p_vaddr;
     segments.push_back({start, start + header.p_memsz, (header.p_flags & PF_X) != 0, (header.p_flags & PF_W) != 0});
-    if (search.entry - start < header.p_memsz) {
-      holds_entry = true;
+    if (search.address - start < header.p_memsz) {
+      holds_address = true;
       search.module->text = start;
     }
   }
-  if (!holds_entry) return 0;
+  if (!holds_address) return 0;
   search.module->segments = std::move(segments);
   search.module->bias = info->dlpi_addr;
   search.file = info->dlpi_name;
   return 1;
 }
 
-struct OtherLibrary {
-  Address address, bias;
-  std::string file;  // empty if no library holds the address
-};
-
-int find_library(dl_phdr_info* info, size_t, void* data) {
-  OtherLibrary& other = *static_cast<OtherLibrary*>(data);
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const auto& header = info->dlpi_phdr[i];
-    if (header.p_type != PT_LOAD || other.address - info->dlpi_addr - header.p_vaddr >= header.p_memsz) continue;
-    other.bias = info->dlpi_addr;
-    other.file = info->dlpi_name;
-    return 1;
-  }
-  return 0;
-}
-
 // True for a global variable of host code, such as one of the program whose kernel runs.
 bool in_variable_of_another_library(Address address) {
-  OtherLibrary other{address, 0, ""};
-  dl_iterate_phdr(find_library, &other);
-  if (other.file.empty() || other.bias == current_module->bias) return false;
   Module module;
-  read_symbols(other.file.c_str(), other.bias, module);
+  Search search{address, &module, ""};
+  dl_iterate_phdr(find_module, &search);
+  if (search.file.empty() || module.bias == current_module->bias) return false;
+  read_symbols(search.file.c_str(), module.bias, module);
   return std::any_of(module.objects.begin(), module.objects.end(), [&](const GlobalVariable& object) {
     return is_of_source(object) && address - object.start < object.bytes;
   });
