@@ -67,10 +67,10 @@ LOW = (
 )
 ZEROS = "The model counts too few bank conflicts for lanes of a cp.async that write zeros"
 REASONS = (
-    Reason("counters", "matmul k13_mma_sync", ZEROS),
+    Reason("counters", "matmul k11_mma_sync", ZEROS),
     Reason("limiter", "matmul k06_block_tile_2d", EQUAL),
-    Reason("limiter", "matmul k13_mma_sync float16 few_rows", LOW),
-    Reason("limiter", "matmul k21_few_rows", LOW),
+    Reason("limiter", "matmul k11_mma_sync float16 few_rows", LOW),
+    Reason("limiter", "matmul k20_few_rows", LOW),
     Reason("limiter", "transpose k04_padded_tile", EQUAL),
     Reason("limiter", "reduce_sum k06_two_passes float32 square launch 1", ONE_BLOCK),
     Reason("limiter", "reduce_sum k06_two_passes float32 ragged launch 1", ONE_BLOCK),

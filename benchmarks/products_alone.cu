@@ -1,7 +1,7 @@
 // Tensor core instructions of a GEMM without its data movement: a bound for the GEMM on the same SMs.
 //
 // Each block loads kStages k-tiles, 128 x 64 of A and 64 x 256 of B, into shared memory once, and multiplies them as
-// matmul's k17 does: two warpgroups with 64 x 256 accumulators each, one k-tile's wgmma in flight. sm_90a only.
+// matmul's k12 does: two warpgroups with 64 x 256 accumulators each, one k-tile's wgmma in flight. sm_90a only.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

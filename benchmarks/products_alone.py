@@ -1,11 +1,11 @@
-"""The limit that power sets for a GEMM: cuBLAS, matmul's k17, and the same wgmma on operands that stay in shared
+"""The limit that power sets for a GEMM: cuBLAS, matmul's k12, and the same wgmma on operands that stay in shared
 memory.
 
     python benchmarks/products_alone.py [--json FILE]
 
 A bfloat16 GEMM on an H200 reaches the board's power limit, and the clock is lowered: its time is proportional to its
 energy. ``alone`` (products_alone.cu) issues the same wgmma on operands that stay in shared memory, on as many SMs as
-k17 uses or on all of them, and neither loads nor stores. No kernel with these instructions can be faster, so cuBLAS's
+k12 uses or on all of them, and neither loads nor stores. No kernel with these instructions can be faster, so cuBLAS's
 time divided by that of ``alone`` bounds the speedup over cuBLAS. All run in turn, in random order (``lab.time``).
 benchmarks/matmul.py checks cuBLAS and our rungs.
 """
@@ -31,7 +31,7 @@ from warpwise.lab.timing.timing import duration, ratio
 
 RESULTS = Path(__file__).parent / "results" / "h200" / "products_alone.json"
 SHARED = 1024 + 4 * (128 + 256) * 64 * 2  # bytes: alignment, then 4 stages of A and B
-SOME = 128  # SMs that k17 uses at these sizes
+SOME = 128  # SMs that k12 uses at these sizes
 
 
 def alone(blocks: int, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -76,8 +76,8 @@ def main() -> None:
         blocks = {f"alone on {count} SMs": count for count in (SOME, every)}
         contestants = {
             "cuBLAS": torch.mm,
-            "k17": lambda a, b: ops.matmul(a, b, rung="k17_overlapped_epilogue"),
-            "k24": lambda a, b: ops.matmul(a, b, rung="k24_variable_m_tiles"),
+            "k12": lambda a, b: ops.matmul(a, b, rung="k12_overlapped_epilogue"),
+            "k22": lambda a, b: ops.matmul(a, b, rung="k22_variable_m_tiles"),
             **{name: functools.partial(alone, count) for name, count in blocks.items()},
         }
         timings = lab.time(contestants, a, b, device=device, budget_s=options.budget, precision=0.002)

@@ -146,6 +146,6 @@ def test_the_command_that_is_recommended_verifies_the_rung(tmp_path, withdrawn, 
 
 
 def test_a_rung_that_takes_no_case_says_why():
-    found = said(check("matmul:k13@7x7"))
+    found = said(check("matmul:k11@7x7"))
     assert "accepts none of the operation's cases on a CPU" in found
     assert "has no configuration '7x7' for these arguments; there are 64x64x32_w32x32_s4" in found

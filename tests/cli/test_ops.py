@@ -53,7 +53,7 @@ def test_the_schema_outputs_gradient_and_attributes_are_shown():
 
 def test_what_a_rung_takes_and_what_is_tuned():
     said = run("matmul").output
-    line = next(line for line in said.splitlines() if line.startswith("k11_warp_specialised"))
+    line = next(line for line in said.splitlines() if line.startswith("k13_warp_specialised"))
     assert line.split()[-4:] == ["float32", "GPU", "and", "CPU"]
     assert next(line for line in said.splitlines() if line.startswith("k02_c_blocked")).split()[-2:] == [
         "float32",

@@ -52,9 +52,9 @@ ALIKE: dict[str, str | tuple[str, torch.dtype, str]] = {
     "grouped_matmul_backward k02_overlapped_epilogue": ("past_the_end", torch.float16, "64x64x64_s8"),
     "linear k02_warpgroups": ("several_tiles", torch.float16, "64x64x64_s8_c1x1"),
     "linear k03_cluster_split_k": "test_linear.py::test_warps_that_divide_k",
-    "matmul k19_warpgroups_int8": ("several_tiles", torch.int8, ""),
-    "matmul k20_padded": "test_matmul_padded.py",
-    "matmul k24_variable_m_tiles": "test_matmul_variable.py",
+    "matmul k18_warpgroups_int8": ("several_tiles", torch.int8, ""),
+    "matmul k19_padded": "test_matmul_padded.py",
+    "matmul k22_variable_m_tiles": "test_matmul_variable.py",
     "matmul_tf32 k03_skinny": "as matmul's k16_skinny, by the instruction of k02: test_skinny.py",
     "scaled_matmul k02_two_k_tile_promotion": ("several_tiles", torch.float8_e4m3fn, "128x128x128_s6"),
     "scaled_matmul k03_skinny": "as matmul's k16_skinny, by the instruction of k02: test_skinny.py",
@@ -76,7 +76,7 @@ def rungs(language: str = "", device: str = "", slow: bool = False) -> list:
 def one_of(every: int, parameters: list, places: tuple[int, ...] = (0,), also: Collection[str] = ()) -> list:
     """Parameters ``op,rung``, marked ``full`` but for those whose number modulo ``every`` is in ``places``.
 
-    ``also`` names rungs that are chosen too: "matmul k20_padded". The numbers run through all operations, so that
+    ``also`` names rungs that are chosen too: "matmul k19_padded". The numbers run through all operations, so that
     neighbouring rungs, which mostly share headers, differ in what `make test` does with them.
     """
     return [

@@ -205,7 +205,7 @@ def synthetic(name: str, by: Coefficients, count: int, seed: int, dtype: str = "
     return [each._replace(microseconds=fit_model.predicted(MODEL, each, by, 132)) for each in seen]
 
 
-@pytest.mark.parametrize("name", [TORCH, "k17_overlapped_epilogue@128x256x64_s4_c2x1"])
+@pytest.mark.parametrize("name", [TORCH, "k12_overlapped_epilogue@128x256x64_s4_c2x1"])
 def test_a_fit_to_times_of_known_coefficients_recovers_them(name):
     rate = fit_model.RATES["bfloat16"] * fit_model.MHZ
     known = replace(Coefficients(), rate=0.4 * rate, start=7.0, dram=1.5e6)
@@ -255,7 +255,7 @@ def test_pytorch_computes_few_rows_in_float32_where_none_were_measured(rows):
 
 
 def test_the_error_of_a_fit_is_that_of_shapes_left_out():
-    name = "k17_overlapped_epilogue@128x128x64_s4_c1x1"
+    name = "k12_overlapped_epilogue@128x128x64_s4_c1x1"
     seen = synthetic(name, Coefficients(rate=0.6 * fit_model.RATES["bfloat16"] * fit_model.MHZ), 18, 2)
     rng = random.Random(3)
     noisy = [each._replace(microseconds=each.microseconds * math.exp(rng.gauss(0, 0.2))) for each in seen]
@@ -270,7 +270,7 @@ def test_the_error_of_a_fit_is_that_of_shapes_left_out():
 
 def test_names_with_few_shapes_are_not_fitted():
     many = synthetic(TORCH, Coefficients(), fit_model.LEAST, 0)
-    few = synthetic("k17_overlapped_epilogue@128x128x64_s4_c1x1", Coefficients(), fit_model.LEAST - 1, 0)
+    few = synthetic("k12_overlapped_epilogue@128x128x64_s4_c1x1", Coefficients(), fit_model.LEAST - 1, 0)
     other = synthetic(TORCH, Coefficients(), fit_model.LEAST, 0)
     strange = [each._replace(name="k03_naive") for each in other]
     assert set(fit_model.groups(MODEL, [*many, *few, *strange])) == {("bfloat16", TORCH)}
@@ -346,4 +346,4 @@ def test_a_rung_that_copies_by_torch_is_not_predicted_as_replayed(layouts, lines
                     copying.append(name)
                     assert not family.replayed(config, kind), f"{name}@{config} copies an operand of {kind}"
     if kind == "tn unaligned" and k % 8 == 0:
-        assert "k17_overlapped_epilogue" in copying
+        assert "k12_overlapped_epilogue" in copying

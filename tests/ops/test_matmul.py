@@ -51,7 +51,7 @@ def test_an_empty_sum_is_zero(rung):
     assert torch.equal(product, torch.zeros(3, 5))
 
 
-@pytest.mark.parametrize("rung", [name for name in RUNGS if name != "k18_bf16x3"])  # infinity has no parts
+@pytest.mark.parametrize("rung", [name for name in RUNGS if name != "k17_bf16x3"])  # infinity has no parts
 def test_infinity_and_nan_spread_along_their_row_only(rung):
     """Zeros that pad a tile must not be multiplied by an infinity: 0 * inf is NaN."""
     a, b = torch.ones(5, 7), torch.ones(7, 6)

@@ -141,14 +141,14 @@ def test_limits_are_those_of_the_assumed_gpu():
 
 
 def test_configurations_are_those_of_the_assumed_device(tmp_path, monkeypatch):
-    """k21 divides K by the number of multiprocessors, of which a CPU has one."""
+    """k20 divides K by the number of multiprocessors, of which a CPU has one."""
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     device, a, b = Device("A GPU", "sm_99", 132), torch.empty(16, 4096, device="meta"), torch.empty(4096, 4096)
     point = TunedPoint(
-        "float32", "nn", {"m": 16, "n": 4096, "k": 4096}, "k21_few_rows@r16_p8", 1e-4, TORCH, 2e-4, 2**29
+        "float32", "nn", {"m": 16, "n": 4096, "k": 4096}, "k20_few_rows@r16_p8", 1e-4, TORCH, 2e-4, 2**29
     )
     Table("matmul", device, (point,)).save(TABLES.user_file(device))
-    assert operation.chosen(OP, a, b.to("meta"), device=device).name == "k21_few_rows@r16_p8"
+    assert operation.chosen(OP, a, b.to("meta"), device=device).name == "k20_few_rows@r16_p8"
     assert operation.chosen(OP, a, b.to("meta"), device="A GPU").config == "r16_p8", "the table says what GPU it is"
     tuned.reload()
 

@@ -1,4 +1,4 @@
-"""k17_overlapped_epilogue: what it compiles to, which tile it takes, and every orientation exactly."""
+"""k12_overlapped_epilogue: what it compiles to, which tile it takes, and every orientation exactly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from warpwise import operation, ops
 from warpwise.gemm import persistent as gemm_config
 from warpwise.gemm.operands import tma_operand
 
-RUNG = operation.get("matmul").rung("k17")
+RUNG = operation.get("matmul").rung("k12")
 LAYOUTS = [(a, b) for a in (False, True) for b in (False, True)]
 
 
@@ -82,7 +82,7 @@ def test_an_unknown_configuration():
 @pytest.mark.one_in(2)
 def test_tiles_narrower_than_their_boxes(config, layout):
     a, b = integers(136, 64, layout[0], 0), integers(64, 456, layout[1], 1)
-    assert torch.equal(ops.matmul(a, b, rung=f"k17@{config}"), (a.double() @ b.double()).to(a.dtype))
+    assert torch.equal(ops.matmul(a, b, rung=f"k12@{config}"), (a.double() @ b.double()).to(a.dtype))
 
 
 @pytest.mark.gpu
@@ -114,7 +114,7 @@ def test_views_in_place():
     ):
         depth = min(a.shape[1], b.shape[0])
         a, b = a[:, :depth], b[:depth]
-        assert torch.equal(ops.matmul(a, b, rung="k17"), (a.double() @ b.double()).to(a.dtype))
+        assert torch.equal(ops.matmul(a, b, rung="k12"), (a.double() @ b.double()).to(a.dtype))
 
 
 @pytest.mark.gpu
@@ -122,4 +122,4 @@ def test_tiles_of_many_waves():
     """Tiles of many waves, and a K of fewer than the four k-tiles during which a tile is stored."""
     for m, n, k in ((3000, 6000, 64), (8192, 4096, 128), (2048, 20480, 8)):
         a, b = integers(m, k, False, 0, "cuda"), integers(k, n, False, 1, "cuda")
-        assert torch.equal(ops.matmul(a, b, rung="k17"), (a.float() @ b.float()).to(a.dtype))
+        assert torch.equal(ops.matmul(a, b, rung="k12"), (a.float() @ b.float()).to(a.dtype))

@@ -1,4 +1,4 @@
-"""k20_padded, and k19 for int8: rows that do not begin on 16 bytes, of every length and orientation, exactly."""
+"""k19_padded, and k18 for int8: rows that do not begin on 16 bytes, of every length and orientation, exactly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warpwise import operation, ops
 from warpwise.gemm import padding
 from warpwise.gemm import persistent as gemm_config
 
-RUNG = operation.get("matmul").rung("k20")
+RUNG = operation.get("matmul").rung("k19")
 LAYOUTS = [(a, b) for a in (False, True) for b in (False, True)]
 DTYPES = (torch.float16, torch.bfloat16, torch.int8)
 
@@ -92,8 +92,8 @@ def test_what_is_taken():
 
 def test_aligned_operands_are_refused():
     a, b = torch.empty(65, 64).half(), torch.empty(64, 24).half()
-    assert "k17_overlapped_epilogue takes aligned ones" in (RUNG.limits(a, b) or "")
-    assert "k17_overlapped_epilogue takes aligned ones" in (RUNG.limits(a, torch.empty(24, 64).half().t()) or "")
+    assert "k12_overlapped_epilogue takes aligned ones" in (RUNG.limits(a, b) or "")
+    assert "k12_overlapped_epilogue takes aligned ones" in (RUNG.limits(a, torch.empty(24, 64).half().t()) or "")
     assert RUNG.limits(a, torch.empty(64, 25).half()) is None, "rows of b and c"
     assert RUNG.limits(torch.empty(65, 65).half()[:, 1:], b) is None, "rows of a"
     assert RUNG.limits(a, torch.empty(25, 64).half().t()) is None, "rows of c"
@@ -106,7 +106,7 @@ def test_aligned_operands_are_refused():
 def test_every_layout_exactly(transposed, dtype, shift):
     """C's rows end and begin between words."""
     result = torch.int32 if dtype == torch.int8 else dtype
-    rung = operation.get("matmul").rung("k19") if dtype == torch.int8 else RUNG
+    rung = operation.get("matmul").rung("k18") if dtype == torch.int8 else RUNG
     for m, n, k in (
         (64, 65, 64),
         (3, 5, 7),
@@ -130,4 +130,4 @@ def test_every_configuration_on_the_gpu(config):
         a = integers(m, k, False, 0, torch.bfloat16, device="cuda")
         b = integers(k, n, False, 1, torch.bfloat16, device="cuda")
         expected = (a.float() @ b.float()).to(torch.bfloat16)
-        assert torch.equal(ops.matmul(a, b, rung=f"k20@{config.name}"), expected), (m, n, k)
+        assert torch.equal(ops.matmul(a, b, rung=f"k19@{config.name}"), expected), (m, n, k)

@@ -1,4 +1,4 @@
-"""k22_pretransposed_b: float32 operands in every layout and alignment, transposed or copied for k11's TMA
+"""k21_pretransposed_b: float32 operands in every layout and alignment, transposed or copied for k13's TMA
 loads."""
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from tests.ops.test_matmul_padded import LAYOUTS, integers, room_for
 
 from warpwise import operation, ops
 from warpwise.gemm.k_major import transposed_words
-from warpwise.ops.matmul import k11_warp_specialised as k11
-from warpwise.ops.matmul import k22_pretransposed_b as k22
+from warpwise.ops.matmul import k13_warp_specialised as k13
+from warpwise.ops.matmul import k21_pretransposed_b as k21
 
-RUNG = operation.get("matmul").rung("k22")
+RUNG = operation.get("matmul").rung("k21")
 
 
 @pytest.mark.parametrize("shift,gap", [(0, 0), (1, 0), (3, 2)])
@@ -23,13 +23,13 @@ def test_the_kernel_transposes_from_any_element_on(shift, gap):
         made = transposed_words(lines)
         assert torch.equal(made, lines.t())
         assert made.stride() == (-(-rows // 32) * 32, 1)
-        assert k11.loaded_by_tma(made)
+        assert k13.loaded_by_tma(made)
 
 
 def test_what_need_not_be_copied_is_left_to_k13():
     a, b = torch.empty(24, 40), torch.empty(40, 64)
-    assert "k11_warp_specialised reads these" in (RUNG.limits(a, b) or "")
-    assert "k11_warp_specialised reads these" in (RUNG.limits(torch.empty(40, 24).t(), b) or "")
+    assert "k13_warp_specialised reads these" in (RUNG.limits(a, b) or "")
+    assert "k13_warp_specialised reads these" in (RUNG.limits(torch.empty(40, 24).t(), b) or "")
     assert RUNG.limits(a, torch.empty(64, 40).t()) is None, "b's columns side by side"
     assert RUNG.limits(a, torch.empty(40, 63)) is None, "rows of b"
     assert RUNG.limits(a, torch.empty(40, 65)[:, 1:]) is None, "where b begins"
@@ -69,18 +69,18 @@ def test_every_configuration_on_the_gpu(m, n, k):
     b = integers(k, n, True, 1, torch.float32, device="cuda")
     expected = (a.double() @ b.double()).float()
     names = RUNG.configs(a, b)
-    assert {name.partition("_p")[0] for name in names} == {tiling.name for tiling in k11.CONFIGS}
+    assert {name.partition("_p")[0] for name in names} == {tiling.name for tiling in k13.CONFIGS}
     for name in names:
-        assert torch.equal(ops.matmul(a, b, rung=f"k22@{name}"), expected), name
+        assert torch.equal(ops.matmul(a, b, rung=f"k21@{name}"), expected), name
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("tiling", k11.CONFIGS, ids=lambda tiling: tiling.name)
+@pytest.mark.parametrize("tiling", k13.CONFIGS, ids=lambda tiling: tiling.name)
 @pytest.mark.parametrize("m,n,k", [(333, 1023, 777), (1030, 2052, 900)])
 def test_any_number_of_splits_on_the_gpu(tiling, m, n, k):
     """By the launcher, which takes every number: three here."""
     a = integers(m, k, False, 0, torch.float32, device="cuda")
     b = integers(k, n, True, 1, torch.float32, device="cuda")
     with room_for(m, n, torch.float32, 32) as c:
-        k22.launch(c, a, b, tiling._replace(splits=3).name)
+        k21.launch(c, a, b, tiling._replace(splits=3).name)
         assert torch.equal(c, (a.double() @ b.double()).float())

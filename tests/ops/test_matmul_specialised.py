@@ -1,4 +1,4 @@
-"""k11, warp-specialised float32: machine code, limits, and on a GPU every tile with every kind of load."""
+"""k13, warp-specialised float32: machine code, limits, and on a GPU every tile with every kind of load."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.simt import K_MAJOR, MN_MAJOR, TMA, operand
 from warpwise.lab.register_banks import busiest_loop
 from warpwise.machine.disassemble import disassemble
-from warpwise.ops.matmul import k11_warp_specialised as k11
+from warpwise.ops.matmul import k13_warp_specialised as k13
 
 HERE = Path(ops.__path__[0]) / "matmul"
-from warpwise.ops.matmul.k11_warp_specialised import CONFIGS, WARP_SPECIALISED
+from warpwise.ops.matmul.k13_warp_specialised import CONFIGS, WARP_SPECIALISED
 
-RUNG = "k11_warp_specialised"
+RUNG = "k13_warp_specialised"
 LARGEST, SMALLEST = CONFIGS[0], CONFIGS[-1]
 SOME = [
     LARGEST,
@@ -88,7 +88,7 @@ __global__ void work_units(int* whole, int* slots, int* first, int* last, int ti
 )
 def test_every_k_tile_is_computed_once(tiles, blocks, k_tiles, splits):
     """Emulated; a tile's partial sums are in the slots from which they are added, and nowhere else."""
-    ranges, base, pitch = k11.divided(tiles % blocks, k_tiles, splits, blocks)
+    ranges, base, pitch = k13.divided(tiles % blocks, k_tiles, splits, blocks)
     left = tiles % blocks if ranges else 0
     whole, slots = (torch.zeros(count, k_tiles, dtype=torch.int32) for count in (tiles, ranges + left + 1))
     first, last = (torch.zeros(left + 1, dtype=torch.int32) for _ in range(2))
@@ -107,7 +107,7 @@ def template(tiling: GemmConfig) -> str:
 
 
 def test_every_ring_fits_hopper():
-    assert max(k11.shared_bytes(tiling, 8) for tiling in CONFIGS) <= 227 * 1024
+    assert max(k13.shared_bytes(tiling, 8) for tiling in CONFIGS) <= 227 * 1024
 
 
 @pytest.mark.parametrize("tiling", thinned(CONFIGS, every=5, name=lambda tiling: tiling.name))
@@ -118,7 +118,7 @@ def test_every_element_is_stored_once(tiling):
         room = torch.full((m * n + 64,), -7.0)
         before, c, after = room.split((16 + shift, m * n, 48 - shift))
         rows, columns = tiling.tiles(m, n)
-        kernel[rows * columns, 256, k11.STAGING](c, m, n)
+        kernel[rows * columns, 256, k13.STAGING](c, m, n)
         assert torch.equal(c.view(m, n), torch.arange(m)[:, None] * 1000.0 + torch.arange(n) + 0.5), (m, n)
         assert bool((before == -7.0).all() and (after == -7.0).all())
 
@@ -126,14 +126,14 @@ def test_every_element_is_stored_once(tiling):
 def test_it_says_what_it_takes():
     op = operation.get("matmul")
     a = torch.empty(3, 5)
-    assert op.refusal(op.rung("k11"), a, a.t()) is None
-    assert op.refusal(op.rung("k11"), a[:, :0], a[:, :0].t()) is not None, "an empty sum"
+    assert op.refusal(op.rung("k13"), a, a.t()) is None
+    assert op.refusal(op.rung("k13"), a[:, :0], a[:, :0].t()) is not None, "an empty sum"
 
 
 def configs(m, n, k, transposed_a=False):
     a, b = torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta")
     with operation.assume_sm_count(132):
-        return k11.configs(torch.empty(k, m, device="meta").t() if transposed_a else a, b)
+        return k13.configs(torch.empty(k, m, device="meta").t() if transposed_a else a, b)
 
 
 def test_the_tile_follows_the_size():
@@ -153,7 +153,7 @@ def test_tiles_of_a_partial_wave_are_divided():
         config = GemmConfig.parse(configs(m, n, k)[0])
         rows, columns = config.tiles(m, n)
         whole, left = divmod(rows * columns, 132)
-        ranges, *_ = k11.divided(left, -(-k // config.k), config.splits, 132)
+        ranges, *_ = k13.divided(left, -(-k // config.k), config.splits, 132)
         return whole + (left / ranges if ranges else left > 0), rows * columns / 132
 
     for size in ((1024, 1024, 16384), (64, 4096, 4096), (256, 256, 16384), (64, 28672, 8192), (1536,) * 3, (3072,) * 3):
@@ -198,14 +198,14 @@ def test_tiles_and_layouts(config, m, n, k):
 @pytest.mark.parametrize("tiling", CONFIGS, ids=lambda tiling: tiling.name)
 def test_parts_of_tiles(monkeypatch, tiling, processors, parts):
     """Whole tiles and splits, several waves of either, splits of unequal length, ragged C; semaphores are reset."""
-    monkeypatch.setattr(k11, "sm_count", lambda tensor: processors)
+    monkeypatch.setattr(k13, "sm_count", lambda tensor: processors)
     generator = torch.Generator("cuda").manual_seed(0)
     for m, n, k in ((300, 520, 1000), (129, 67, 515), (1, 1, 1)):
         a = torch.randint(-3, 4, (m, k), device="cuda", generator=generator).float()
         b = torch.randint(-3, 4, (k, n), device="cuda", generator=generator).float()
         for _ in range(2):
             c = torch.full((m, n), float("nan"), device="cuda")
-            k11.launch(c, a, b, tiling._replace(splits=parts).name)
+            k13.launch(c, a, b, tiling._replace(splits=parts).name)
             assert torch.equal(c, (a.double() @ b.double()).float()), (m, n, k)
 
 

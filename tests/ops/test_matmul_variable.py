@@ -1,4 +1,4 @@
-"""Tiles of two sizes, k24's and k17's: every element of C in one tile, balanced SMs, and exact results."""
+"""Tiles of two sizes, k22's and k12's: every element of C in one tile, balanced SMs, and exact results."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from warpwise import cuda, ops
 from warpwise.gemm.persistent import CONFIGS, two_widths, wide_columns
 from warpwise.gemm.time_model import Product
 from warpwise.operation import cdiv
-from warpwise.ops.matmul import k17_overlapped_epilogue as k17
-from warpwise.ops.matmul import k24_variable_m_tiles as k24
-from warpwise.ops.matmul.k24_variable_m_tiles import TILE_N, tile_count, variable, wide_rows
+from warpwise.ops.matmul import k12_overlapped_epilogue as k12
+from warpwise.ops.matmul import k22_variable_m_tiles as k22
+from warpwise.ops.matmul.k22_variable_m_tiles import TILE_N, tile_count, variable, wide_rows
 
 SIZES = [
     (4096, 4096),
@@ -45,9 +45,9 @@ __global__ void walk(int* out, int tile_columns, int tile_rows, int wide, int fl
 @pytest.mark.parametrize("m, n", SIZES)
 def test_every_element_has_one_tile(m, n):
     """Also balanced: blocks differ by less work than with tiles of 256 rows."""
-    for config in k24.shorter(m, n, 132):
+    for config in k22.shorter(m, n, 132):
         name = config.name
-        found = k24.parsed(name)
+        found = k22.parsed(name)
         flats, most = cdiv(n, 2 * TILE_N) * found.flat, 4 * cdiv(tile_count(found, n), 132) + 1
         out = torch.zeros(132, most, dtype=torch.int32)
         arguments = cdiv(n, TILE_N), found.tile_rows, wide_rows(found, m), flats, most
@@ -61,8 +61,8 @@ def test_every_element_has_one_tile(m, n):
 
 
 def test_stages_that_k_tiles_fill():
-    assert [k for k in range(0, 1100, 64) if k24.whole_rings(k)] == [256, 512, 768, 1024]
-    assert not k24.whole_rings(520)
+    assert [k for k in range(0, 1100, 64) if k22.whole_rings(k)] == [256, 512, 768, 1024]
+    assert not k22.whole_rings(520)
 
 
 def test_variable_tiles_shorten_the_busiest_sm():
@@ -70,9 +70,9 @@ def test_variable_tiles_shorten_the_busiest_sm():
     assert wide_rows(variable(33), 8192) == 1 and tile_count(variable(33), 8192) == 16 * 132
     assert wide_rows(variable(33), 8193) == 2 and wide_rows(variable(31), 8192) is None
     assert wide_rows(variable(1), 40) == 0
-    assert not list(k24.shorter(1024, 1024, 132))
+    assert not list(k22.shorter(1024, 1024, 132))
     with pytest.raises(ValueError, match="expected a configuration of the form"):
-        k24.parsed("128x256x64_s4_c2x1")
+        k22.parsed("128x256x64_s4_c2x1")
 
 
 @pytest.mark.gpu
@@ -85,12 +85,12 @@ def test_products_are_those_of_k17(m, n, k, b_layout):
     a, b = (torch.randint(-1, 2, shape, device="cuda").to(dtype) for shape in ((m, k), (k, n)))
     if b_layout == "t":
         b = b.t().contiguous().t()
-    truth = ops.matmul(a, b, rung="k17_overlapped_epilogue")
-    names = k24.configs(a, b)
+    truth = ops.matmul(a, b, rung="k12_overlapped_epilogue")
+    names = k22.configs(a, b)
     if torch.cuda.get_device_properties(0).multi_processor_count == 132:
         assert names
     for name in names:
-        assert torch.equal(ops.matmul(a, b, rung=f"k24_variable_m_tiles@{name}"), truth), name
+        assert torch.equal(ops.matmul(a, b, rung=f"k22_variable_m_tiles@{name}"), truth), name
 
 
 def test_columns_of_two_widths_fill_the_waves():
@@ -108,7 +108,7 @@ def test_products_by_two_widths(transposed):
     if transposed:
         a, b = a.t().contiguous().t(), b.t().contiguous().t()
     made = torch.empty(130, 504, dtype=torch.half)
-    k17.launch(made, a, b, config="128x256x64_s4_c2x1_n2")
+    k12.launch(made, a, b, config="128x256x64_s4_c2x1_n2")
     assert torch.equal(made, (a.float() @ b.float()).half())
 
 
@@ -120,5 +120,5 @@ def test_products_by_two_widths_on_the_gpu(config, layouts):
     if layouts == "tt":
         a, b = a.t().contiguous().t(), b.t().contiguous().t()
     made = torch.empty(1000, 24040, dtype=torch.bfloat16, device="cuda")
-    k17.launch(made, a, b, config=config)
+    k12.launch(made, a, b, config=config)
     assert torch.equal(made, (a.float() @ b.float()).bfloat16())

@@ -18,7 +18,7 @@ from warpwise.device.limits import HOPPER_SHARED
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.operands import addressable, flags, tma_operand
 from warpwise.gemm.time_model import Product
-from warpwise.ops.matmul import _triton, k16_skinny, k21_few_rows
+from warpwise.ops.matmul import _triton, k16_skinny, k20_few_rows
 from warpwise.ops.matmul.rungs import FAMILIES
 from warpwise.ops.matmul_tf32 import k03_skinny as tf32_skinny
 from warpwise.ops.scaled_matmul import k03_skinny as fp8_skinny
@@ -69,16 +69,16 @@ def test_few_rows_with_any_number_of_parts(m, n, k, parts, shift, rows, dtype, t
     flat = integers(1, n * k + shift, seed=1, dtype=dtype)[0, shift:]
     b = flat.view(n, k).t() if transposed else flat.view(k, n)
     c = torch.empty(m, n, dtype=dtype)
-    k21_few_rows.launch(c, a, b, config=f"r{rows}_p{parts}")
+    k20_few_rows.launch(c, a, b, config=f"r{rows}_p{parts}")
     assert torch.equal(c, (a.double() @ b.double()).to(dtype))
 
 
 def test_one_column_is_one_row_transposed():
     a, b = integers(600, 90), integers(90, 1, seed=1)
-    assert torch.equal(ops.matmul(a, b, rung="k21"), a @ b)
-    assert torch.equal(ops.matmul(a.t().contiguous().t(), b, rung="k21"), a @ b)
-    with pytest.raises(ValueError, match="k21_few_rows takes up to 256 rows of a, or one column of b, not 600 and 2"):
-        ops.matmul(a, b.expand(90, 2), rung="k21")
+    assert torch.equal(ops.matmul(a, b, rung="k20"), a @ b)
+    assert torch.equal(ops.matmul(a.t().contiguous().t(), b, rung="k20"), a @ b)
+    with pytest.raises(ValueError, match="k20_few_rows takes up to 256 rows of a, or one column of b, not 600 and 2"):
+        ops.matmul(a, b.expand(90, 2), rung="k20")
 
 
 def test_what_tma_can_address_is_not_copied():
@@ -116,7 +116,7 @@ def test_what_hopper_rungs_refuse():
             rung.launch(torch.empty(3, 24), a, b, config="quick")
 
 
-@pytest.mark.parametrize("rung", ["k15", "k16", "k21"])
+@pytest.mark.parametrize("rung", ["k15", "k16", "k20"])
 def test_configurations_of_any_size(rung):
     """Also for empty operands: at least one configuration, each name once."""
     found = operation.get("matmul").rung(rung)
@@ -297,7 +297,7 @@ def test_hopper_rungs_are_exact(rung, config, dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rung", ["k15", "k16", "k21"])
+@pytest.mark.parametrize("rung", ["k15", "k16", "k20"])
 def test_a_captured_graph_computes_again(rung):
     a, b = (integers(64, 4096, dtype=torch.half).cuda(), integers(4096, 512, seed=1, dtype=torch.half).cuda())
     ops.matmul(a, b, rung=rung)
@@ -312,7 +312,7 @@ def test_a_captured_graph_computes_again(rung):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rung", ["k15", "k16", "k21"])
+@pytest.mark.parametrize("rung", ["k15", "k16", "k20"])
 def test_the_same_in_each_run(rung):
     generator = torch.Generator("cuda").manual_seed(0)
     a, b = (

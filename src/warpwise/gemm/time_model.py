@@ -303,6 +303,6 @@ def reads_in_place(config: str, kind: str) -> bool:
     return "unaligned" not in kind
 
 
-OVERLAPPED = Family(persistent, replayed=reads_in_place, like="k17_overlapped_epilogue")
+OVERLAPPED = Family(persistent, replayed=reads_in_place, like="k12_overlapped_epilogue")
 MMA, MMA_TF32 = Family(of_warps, own_words), Family(of_warps, own_words, units="tf32")
-CLUSTER_SPLIT_K = Family(of_warps, floats_by_word, like="k12_cluster_split_k")
+CLUSTER_SPLIT_K = Family(of_warps, floats_by_word, like="k14_cluster_split_k")

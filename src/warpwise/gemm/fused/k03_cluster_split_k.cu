@@ -1,14 +1,14 @@
 // Few tiles: the blocks of a cluster divide K, and the epilogue follows their reduction; any layout and alignment.
 //
 // k02 needs operands that TMA can address and a tile for each SM. For a small layer its launch is not faster than
-// PyTorch's, and few SMs sum a large K. See k12 of matmul.
+// PyTorch's, and few SMs sum a large K. See k14 of matmul.
 
 #include <warpwise/sm80/gemm_split_k.cuh>
 
 namespace gemm = warpwise::gemm;
 
 // a: (m, k), b: (k, n): their lines are a_stride and b_stride elements apart. result, kept, bias, row_scale, source:
-// see gemm::FusedStore. Loop, C_ALIGNED, SPLIT: see k12 of matmul. Grid: SPLIT blocks for each tile.
+// see gemm::FusedStore. Loop, C_ALIGNED, SPLIT: see k14 of matmul. Grid: SPLIT blocks for each tile.
 template <class Loop, bool C_ALIGNED, int SPLIT, int ACTIVATION, class T = typename Loop::Element>
 __global__ void __launch_bounds__(Loop::kThreads) WARPWISE_CLUSTER(SPLIT)
     gemm_cluster_split_k(const T* __restrict__ a, int a_stride, const T* __restrict__ b, int b_stride,

@@ -1,6 +1,6 @@
-// k11 of matmul with half the block: two blocks per SM, each with four producer and four consumer warps.
+// k13 of matmul with half the block: two blocks per SM, each with four producer and four consumer warps.
 //
-// The epilogue of one block overlaps with the main loop of the other. In batches K may be 64 or 128; k11, with one
+// The epilogue of one block overlaps with the main loop of the other. In batches K may be 64 or 128; k13, with one
 // block per SM, would spend a quarter of its time in the epilogue.
 
 #include <warpwise/sm90/gemm_batched_simt.cuh>

@@ -1,4 +1,4 @@
-// k17 of matmul for a batch: the epilogue of a tile overlaps with the main loop of the next one, which may be in the
+// k12 of matmul for a batch: the epilogue of a tile overlaps with the main loop of the next one, which may be in the
 // next matrix.
 //
 // Attention scores have K = 128: 2048 clocks of wgmma for a tile of 64 KB, which takes 4000 clocks to reach DRAM while

@@ -1,4 +1,4 @@
-// Epilogue of k11: the sums of eight consumer warps to tiles of C, or to partial tiles in global memory.
+// Epilogue of k13: the sums of eight consumer warps to tiles of C, or to partial tiles in global memory.
 #pragma once
 
 #include <warpwise/core/float4.cuh>

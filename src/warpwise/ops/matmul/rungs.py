@@ -20,18 +20,18 @@ from warpwise.operation import Rung, cdiv, lazy_launch, make_rung, sm_count
 from warpwise.ops import _c
 from warpwise.ops.matmul import _triton
 from warpwise.ops.matmul import k01_python_loops as k01
-from warpwise.ops.matmul import k11_warp_specialised as k11
+from warpwise.ops.matmul import k12_overlapped_epilogue as k12
+from warpwise.ops.matmul import k13_warp_specialised as k13
 from warpwise.ops.matmul import k16_skinny as k16
-from warpwise.ops.matmul import k17_overlapped_epilogue as k17
-from warpwise.ops.matmul import k20_padded as k20
-from warpwise.ops.matmul import k21_few_rows as k21
-from warpwise.ops.matmul import k22_pretransposed_b as k22
-from warpwise.ops.matmul import k24_variable_m_tiles as k24
+from warpwise.ops.matmul import k19_padded as k19
+from warpwise.ops.matmul import k20_few_rows as k20
+from warpwise.ops.matmul import k21_pretransposed_b as k21
+from warpwise.ops.matmul import k22_variable_m_tiles as k22
 
 HERE = Path(__file__).parent
 TENSOR_CORES = (*HALVES, torch.int8)
 MMA_SYNC = mma_sync.MmaSync(
-    cuda.load(HERE / "k13_mma_sync.cu"),
+    cuda.load(HERE / "k11_mma_sync.cu"),
     parsed(
         "128x256x128_w64x64_s3", "128x256x128_w64x64_s4", "256x128x128_w64x64_s4", "128x128x128_w64x64_s3",
         "128x128x64_w64x64_s5", "64x128x128_w32x64_s3", "64x64x128_w32x32_s3", "64x64x64_w32x32_s4",
@@ -41,7 +41,7 @@ MMA_SYNC = mma_sync.MmaSync(
 
 INT8 = GemmConfig.parse("128x256x128_s4_c2x1")
 NAIVE, WARP_TILE, ASYNC_COPIES, WARPGROUPS_INT8 = (
-    cuda.load(HERE / f"{name}.cu") for name in ("k03_naive", "k08_warp_tile", "k10_async_copies", "k19_warpgroups_int8")
+    cuda.load(HERE / f"{name}.cu") for name in ("k03_naive", "k08_warp_tile", "k10_async_copies", "k18_warpgroups_int8")
 )
 C_BLOCKED = _c.function(HERE / "k02_c_blocked.c", "matmul", "ppplll")
 
@@ -140,36 +140,36 @@ RUNGS = (
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles),
     make_rung(HERE, "k10_async_copies", "stages by cp.async, multiply-adds in an order without register bank conflicts",
               async_copies, dtypes=(torch.float32,), limits=async_limits),
-    make_rung(HERE, "k11_warp_specialised", "Hopper: four producer warps, eight consumer warps, mbarriers", k11.launch,
-              dtypes=(torch.float32,), limits=simt.limits, configs=k11.configs, strided=True),
-    cluster_split_k.rung(HERE, "k12_cluster_split_k", KERNEL_DTYPES),
-    make_rung(HERE, "k13_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync", MMA_SYNC.launch,
+    make_rung(HERE, "k11_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync", MMA_SYNC.launch,
               dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=MMA_SYNC.configs, strided=True),
+    make_rung(HERE, "k12_overlapped_epilogue",
+              "Hopper: the epilogue overlaps the next tile's products; any layout, small tiles too", k12.launch,
+              dtypes=HALVES, limits=k12.limits, configs=persistent.narrow_configs, strided=True),
+    make_rung(HERE, "k13_warp_specialised", "Hopper: four producer warps, eight consumer warps, mbarriers", k13.launch,
+              dtypes=(torch.float32,), limits=simt.limits, configs=k13.configs, strided=True),
+    cluster_split_k.rung(HERE, "k14_cluster_split_k", KERNEL_DTYPES),
     make_rung(HERE, "k15_split_k", "split-K: partial sums added by a second launch", triton("k15_split_k"),
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles, configs=_triton.split_k_configs, strided=True),
     make_rung(HERE, "k16_skinny", "Hopper: few rows as wgmma's n, K divided in a cluster", k16.launch, dtypes=HALVES,
               limits=copyable_limits, configs=k16.configs, strided=True),
-    make_rung(HERE, "k17_overlapped_epilogue",
-              "Hopper: the epilogue overlaps the next tile's products; any layout, small tiles too", k17.launch,
-              dtypes=HALVES, limits=k17.limits, configs=persistent.narrow_configs, strided=True),
-    make_rung(HERE, "k18_bf16x3", "float32 on tensor cores: bf16x3, six bfloat16 products", triton("k18_bf16x3"),
+    make_rung(HERE, "k17_bf16x3", "float32 on tensor cores: bf16x3, six bfloat16 products", triton("k17_bf16x3"),
               dtypes=(torch.float32,), limits=grid_of_tiles, configs=_triton.bf16x3_configs, by_name=True,
               units="bf16"),
-    make_rung(HERE, "k19_warpgroups_int8", "Hopper: int8 by wgmma; operands are transposed or copied first",
+    make_rung(HERE, "k18_warpgroups_int8", "Hopper: int8 by wgmma; operands are transposed or copied first",
               warpgroups_int8, dtypes=(torch.int8,), limits=k_major.limits, strided=True),
-    make_rung(HERE, "k20_padded", "Hopper: any size; operands copied once into rows that TMA can address", k20.launch,
-              dtypes=HALVES, limits=k20.limits, configs=k20.configs, strided=True),
-    make_rung(HERE, "k21_few_rows", "few rows in any dtype: B from global memory to registers, for all rows at once",
-              k21.launch, dtypes=KERNEL_DTYPES, limits=k21.limits, configs=k21.configs, strided=True),
-    make_rung(HERE, "k22_pretransposed_b", "Hopper: k11; what TMA cannot load is transposed or copied once", k22.launch,
-              dtypes=(torch.float32,), limits=k22.limits, configs=k22.configs, strided=True),
-    make_rung(HERE, "k24_variable_m_tiles", "Hopper: k17 with tiles of 248 and 256 rows, against wave quantisation",
-              k24.launch, dtypes=HALVES, limits=k24.limits, configs=k24.configs, strided=True),
+    make_rung(HERE, "k19_padded", "Hopper: any size; operands copied once into rows that TMA can address", k19.launch,
+              dtypes=HALVES, limits=k19.limits, configs=k19.configs, strided=True),
+    make_rung(HERE, "k20_few_rows", "few rows in any dtype: B from global memory to registers, for all rows at once",
+              k20.launch, dtypes=KERNEL_DTYPES, limits=k20.limits, configs=k20.configs, strided=True),
+    make_rung(HERE, "k21_pretransposed_b", "Hopper: k13; what TMA cannot load is transposed or copied once", k21.launch,
+              dtypes=(torch.float32,), limits=k21.limits, configs=k21.configs, strided=True),
+    make_rung(HERE, "k22_variable_m_tiles", "Hopper: k12 with tiles of 248 and 256 rows, against wave quantisation",
+              k22.launch, dtypes=HALVES, limits=k22.limits, configs=k22.configs, strided=True),
 )  # fmt: skip
 
 default = default_of(
-    RUNGS, "k17_overlapped_epilogue", "k11_warp_specialised", "k19_warpgroups_int8", "k13_mma_sync",
-    "k10_async_copies", "k12_cluster_split_k",
+    RUNGS, "k12_overlapped_epilogue", "k13_warp_specialised", "k18_warpgroups_int8", "k11_mma_sync",
+    "k10_async_copies", "k14_cluster_split_k",
 )  # fmt: skip
 
 LARGE = "128x256x64_s4"  # the tile of a rung without configurations
@@ -180,18 +180,18 @@ def _both(product: Product, kind: str) -> int:
 
 
 FAMILIES = {  # for the model of the time
-    "k11_warp_specialised": k11.FAMILY,
-    "k12_cluster_split_k": CLUSTER_SPLIT_K,
-    "k13_mma_sync": MMA,
+    "k11_mma_sync": MMA,
+    "k12_overlapped_epilogue": OVERLAPPED,
+    "k13_warp_specialised": k13.FAMILY,
+    "k14_cluster_split_k": CLUSTER_SPLIT_K,
     "k16_skinny": k16.FAMILY,
-    "k17_overlapped_epilogue": OVERLAPPED,
-    "k19_warpgroups_int8": Family(
+    "k18_warpgroups_int8": Family(
         persistent_geometry,
-        copied=lambda product, kind: (_both if "unaligned" in kind else k22.b_transposed)(product, kind),
+        copied=lambda product, kind: (_both if "unaligned" in kind else k21.b_transposed)(product, kind),
         launches=lambda config, kind: 2 + ("unaligned" in kind),
         config=LARGE,
     ),
-    "k20_padded": Family(persistent_geometry, copied=_both, launches=lambda config, kind: 3, config=LARGE),
-    "k22_pretransposed_b": k22.FAMILY,
-    "k24_variable_m_tiles": OVERLAPPED,
+    "k19_padded": Family(persistent_geometry, copied=_both, launches=lambda config, kind: 3, config=LARGE),
+    "k21_pretransposed_b": k21.FAMILY,
+    "k22_variable_m_tiles": OVERLAPPED,
 }

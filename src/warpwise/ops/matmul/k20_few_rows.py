@@ -1,4 +1,4 @@
-"""The launcher of k21, its limits and configurations: few rows of A, or one column of B, in any dtype and layout."""
+"""The launcher of k20, its limits and configurations: few rows of A, or one column of B, in any dtype and layout."""
 
 from __future__ import annotations
 

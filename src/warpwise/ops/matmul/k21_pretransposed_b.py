@@ -1,4 +1,4 @@
-"""The launcher of k22: operands that TMA cannot load for k11 are transposed or copied once."""
+"""The launcher of k21: operands that TMA cannot load for k13 are transposed or copied once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from warpwise.gemm.operands import sizes
 from warpwise.gemm.padding import in_place_or_padded
 from warpwise.gemm.simt import K_MAJOR, MN_MAJOR, operand
 from warpwise.gemm.time_model import Family, Product, partial_wave
-from warpwise.ops.matmul import k11_warp_specialised as k11
-from warpwise.ops.matmul.k11_warp_specialised import contiguous_rows, loaded_by_tma
+from warpwise.ops.matmul import k13_warp_specialised as k13
+from warpwise.ops.matmul.k13_warp_specialised import contiguous_rows, loaded_by_tma
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
@@ -22,13 +22,13 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
         b, pad_b = transposed_words(b.t(), side=64), False
     left, right = in_place_or_padded((a.t(), b), (not pad_a, not pad_b))
     a, b = left[:k, :m].t(), right[:k, :n]
-    k11.launch(c, a, b, config or configs(a, b)[0])
+    k13.launch(c, a, b, config or configs(a, b)[0])
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The limits of k11, and at least one operand that must be copied."""
+    """The limits of k13, and at least one operand that must be copied."""
     if not any(copies(a, b)):
-        return "takes operands that must be transposed or copied for TMA; k11_warp_specialised reads these in place"
+        return "takes operands that must be transposed or copied for TMA; k13_warp_specialised reads these in place"
     return simt.limits(a, b)
 
 
@@ -39,7 +39,7 @@ def b_transposed(product: Product, kind: str) -> int:
 
 
 FAMILY = Family(partial_wave, copied=b_transposed, launches=lambda config, kind: 2 + ("_p" in config))
-configs = FAMILY.configs(k11.candidates)
+configs = FAMILY.configs(k13.candidates)
 
 
 def copies(a: torch.Tensor, b: torch.Tensor) -> tuple[bool, bool]:

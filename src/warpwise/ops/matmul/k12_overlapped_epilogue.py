@@ -1,4 +1,4 @@
-"""The launcher of k17, and its limits. Its configurations are those of ``gemm.persistent``."""
+"""The launcher of k12, and its limits. Its configurations are those of ``gemm.persistent``."""
 
 from __future__ import annotations
 

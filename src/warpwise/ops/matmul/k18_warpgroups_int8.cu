@@ -1,6 +1,6 @@
 // int8 wgmma with exact int32 sums; B is transposed first, since wgmma reads 1-byte operands K-major only.
 //
-// Operands with unaligned rows are copied first, as in k20, and C is then stored by threads.
+// Operands with unaligned rows are copied first, as in k19, and C is then stored by threads.
 //
 // A k-tile is 128 elements, so boxes, tiles and clocks equal those of 2-byte types with twice the multiply-adds. Sums
 // have 4 bytes: a tile of C is 128 KB and is stored by TMA in boxes of 64 x 32.

@@ -1,4 +1,4 @@
-"""The launcher of k24, its limits and configurations: tiles of 256 and 248 rows, against wave quantisation."""
+"""The launcher of k22, its limits and configurations: tiles of 256 and 248 rows, against wave quantisation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warpwise import cuda
 from warpwise.gemm.config import GemmConfig, names
 from warpwise.gemm.operands import addressable, flags, sizes, tma_operand
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matmul import k17_overlapped_epilogue as k17
+from warpwise.ops.matmul import k12_overlapped_epilogue as k12
 
 VARIABLE_M_TILES = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -71,11 +71,11 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The limits of k17, and a K-major a, because a tile may begin at any row of a."""
+    """The limits of k12, and a K-major a, because a tile may begin at any row of a."""
     if addressable(a) is None:
         got = f"shape {tuple(a.shape)} with strides {a.stride()}"
         return f"takes an a whose rows begin at multiples of 16 bytes, not {got}"
-    return k17.limits(a, b)
+    return k12.limits(a, b)
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 // Variable-M tiles against wave quantisation: rows of tiles with 256 or 248 rows, and one with 128 if needed.
 //
 // 4096 x 4096 is 512 tiles of 256 x 128: four waves on 128 SMs, with four SMs idle. With tiles of 248 rows it is 512
-// tiles and a row of 16 tiles of 128 x 256: 132 SMs compute four each. The main loop is k17's; sm90/gemm_variable.cuh
+// tiles and a row of 16 tiles of 128 x 256: 132 SMs compute four each. The main loop is k12's; sm90/gemm_variable.cuh
 // has the tile scheduler, and the store of tiles that are computed as C^T = B^T A^T.
 
 #include <warpwise/sm90/gemm_variable.cuh>

@@ -1,4 +1,4 @@
-"""The launcher of k11, its limits and configurations."""
+"""The launcher of k13, its limits and configurations."""
 
 from __future__ import annotations
 

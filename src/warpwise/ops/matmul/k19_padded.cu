@@ -5,6 +5,6 @@
 // moves the operands twice, partly within L2: 4 x 33 MB at M = N = K = 4095 take 35 µs at DRAM bandwidth, in addition
 // to 180 µs of multiplication.
 
-// The kernel is that of k17.
+// The kernel is that of k12.
 
-#include "k17_overlapped_epilogue.cu"
+#include "k12_overlapped_epilogue.cu"
