@@ -44,9 +44,9 @@ def on_cpu(rung: Rung) -> bool:
 # The three others differ from what is executed by an instruction or a factor.
 ALIKE: dict[str, str | tuple[str, torch.dtype, str]] = {
     "addmm k02_warpgroups": "as linear's k02_warpgroups, of the same source: without alpha and beta",
-    "batched_matmul k03_warp_specialised": ("ragged_tiles", torch.float32, "64x64x32_s5"),
-    "batched_matmul k04_overlapped_epilogue": "test_batched_matmul.py::test_a_mask_of_stray_rows_is_not_needed",
-    "batched_matmul k05_cluster_split_k": "test_batched_matmul.py::test_any_size_and_layout",
+    "batched_matmul k02_warp_specialised": ("ragged_tiles", torch.float32, "64x64x32_s5"),
+    "batched_matmul k03_overlapped_epilogue": "test_batched_matmul.py::test_a_mask_of_stray_rows_is_not_needed",
+    "batched_matmul k04_cluster_split_k": "test_batched_matmul.py::test_any_size_and_layout",
     "grouped_matmul k02_overlapped_epilogue": "test_grouped_matmul.py",
     "grouped_matmul k03_warp_specialised": "test_grouped_matmul.py::test_every_configuration_of_float32",
     "grouped_matmul_backward k02_overlapped_epilogue": ("past_the_end", torch.float16, "64x64x64_s8"),

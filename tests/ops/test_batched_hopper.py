@@ -1,4 +1,4 @@
-"""Hopper's kernels for batches, k03 and k04 of batched_matmul and k02 of grouped_matmul_backward: what they compile to
+"""Hopper's kernels for batches, k02 and k03 of batched_matmul and k02 of grouped_matmul_backward: what they compile to
 and take, and on a GPU every tile and layout, exactly."""
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.operands import describe
 from warpwise.gemm.persistent import BATCHED
 from warpwise.gemm.simt import K_MAJOR, MN_MAJOR, TMA
-from warpwise.ops.batched_matmul import k03_warp_specialised as k03
+from warpwise.ops.batched_matmul import k02_warp_specialised as k02
 from warpwise.ops.batched_matmul._tables import TABLES
-from warpwise.ops.batched_matmul.k03_warp_specialised import CONFIGS, operand
+from warpwise.ops.batched_matmul.k02_warp_specialised import CONFIGS, operand
 
 OP = operation.get("batched_matmul")
 BATCHES = [(3, 64, 64, 64), (9, 512, 520, 128), (5, 300, 260, 100), (2, 1, 1, 1), (4, 129, 67, 35), (70, 136, 72, 16)]
@@ -26,7 +26,7 @@ def template(tiling: GemmConfig) -> str:
 
 
 def test_every_ring_fits_hopper():
-    assert max(map(k03.shared_bytes, CONFIGS)) <= 113 * 1024
+    assert max(map(k02.shared_bytes, CONFIGS)) <= 113 * 1024
     assert max(config.shared for config in BATCHED) <= HOPPER_SHARED
 
 
@@ -44,12 +44,12 @@ def test_how_an_operand_is_loaded():
 
 def test_what_they_take():
     a = torch.empty(2, 16, 16)
-    for rung, dtype in (("k03", torch.float32), ("k04", torch.bfloat16)):
+    for rung, dtype in (("k02", torch.float32), ("k03", torch.bfloat16)):
         given = a.to(dtype)
         assert OP.rung(rung).limits(given, given) is None
     short = a.bfloat16()
-    assert "takes n in multiples of 8" in OP.rung("k04").limits(short, short[:, :, :12])
-    assert "begin at multiples of 8 elements" in OP.rung("k04").limits(short[:, :, ::2], short[:, :8])
+    assert "takes n in multiples of 8" in OP.rung("k03").limits(short, short[:, :, :12])
+    assert "begin at multiples of 8 elements" in OP.rung("k03").limits(short[:, :, ::2], short[:, :8])
 
 
 def integers(*shape: int, dtype: torch.dtype) -> torch.Tensor:
@@ -75,8 +75,8 @@ def layouts(batch: int, rows: int, columns: int, dtype: torch.dtype) -> list[tor
 @pytest.mark.parametrize(
     "rung,config,dtype",
     [
-        *(("k03", tiling.name, torch.float32) for tiling in CONFIGS),
-        *(("k04", config.name, torch.bfloat16) for config in BATCHED),
+        *(("k02", tiling.name, torch.float32) for tiling in CONFIGS),
+        *(("k03", config.name, torch.bfloat16) for config in BATCHED),
     ],
 )
 @pytest.mark.parametrize("batch,m,n,k", BATCHES)
@@ -97,7 +97,7 @@ def test_tiles_and_layouts(rung, config, dtype, batch, m, n, k):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rung,dtype", [("k03", torch.float32), ("k04", torch.float16)])
+@pytest.mark.parametrize("rung,dtype", [("k02", torch.float32), ("k03", torch.float16)])
 def test_infinity_stays_in_its_row_and_matrix(rung, dtype):
     """Zeros that pad a k-tile must not be multiplied by an infinity, also not by a neighbouring matrix's."""
     a, b = (torch.ones(3, size, 8, device="cuda", dtype=dtype) for size in (5, 8))

@@ -34,7 +34,7 @@ def exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     k=st.integers(1, 70),
     a_transposed=st.booleans(),
     b_transposed=st.booleans(),
-    rung=st.sampled_from(["k01", "k05"]),
+    rung=st.sampled_from(["k01", "k04"]),
 )
 def test_any_size_and_layout(batch, m, n, k, a_transposed, b_transposed, rung):
     same_at(batch, m, n, k, a_transposed, b_transposed, rung, torch.float16)
@@ -54,7 +54,7 @@ def same_at(batch, m, n, k, a_transposed, b_transposed, rung, dtype):
     k=st.integers(1, 70),
     a_transposed=st.booleans(),
     b_transposed=st.booleans(),
-    rung=st.sampled_from(["k01", "k05"]),
+    rung=st.sampled_from(["k01", "k04"]),
 )
 def test_any_size_and_layout_in_float32(batch, m, n, k, a_transposed, b_transposed, rung):
     same_at(batch, m, n, k, a_transposed, b_transposed, rung, torch.float32)
@@ -64,7 +64,7 @@ def test_any_size_and_layout_in_float32(batch, m, n, k, a_transposed, b_transpos
 @pytest.mark.parametrize("b_transposed", [False, True])
 def test_aligned_sizes_in_every_layout(a_transposed, b_transposed):
     """Sizes in fours take 16-byte loads, each along memory's order."""
-    same_at(2, 136, 264, 72, a_transposed, b_transposed, "k05", torch.float32)
+    same_at(2, 136, 264, 72, a_transposed, b_transposed, "k04", torch.float32)
 
 
 @pytest.mark.parametrize("rung", RUNGS)
@@ -104,7 +104,7 @@ def test_infinity_and_nan_spread_along_their_row_only(rung):
 def test_boxes_end_with_their_matrix_without_a_mask():
     """A box would reach past its matrix into the next one if the tensor map had no batch dimension."""
     a, b = integers(4, 70, 40), integers(4, 40, 72, seed=1)
-    assert torch.equal(ops.batched_matmul(a, b, rung="k04"), exact(a, b))
+    assert torch.equal(ops.batched_matmul(a, b, rung="k03"), exact(a, b))
 
 
 @pytest.mark.parametrize("sm_count", [1, 1000])
@@ -141,7 +141,7 @@ def test_cost_counts_a_broadcast_operand_once():
 
 
 def test_what_a_rung_cannot_take_is_refused():
-    warpgroups = OP.rung("k04")
+    warpgroups = OP.rung("k03")
     a, b = torch.empty(2, 8, 8, dtype=torch.half), torch.empty(2, 8, 8, dtype=torch.half)
     assert OP.refusal(warpgroups, a, b) is None
     assert "takes n in multiples of 8" in warpgroups.limits(a, b[:, :, :7])

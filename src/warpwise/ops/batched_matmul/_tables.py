@@ -10,9 +10,9 @@ from warpwise.gemm.time_model import CLUSTER_SPLIT_K, OVERLAPPED, Family, floats
 from warpwise.operation import Case
 
 FAMILIES = {
-    "k03_warp_specialised": Family(persistent, floats_by_word, like="k13_warp_specialised"),
-    "k04_overlapped_epilogue": OVERLAPPED,
-    "k05_cluster_split_k": CLUSTER_SPLIT_K,
+    "k02_warp_specialised": Family(persistent, floats_by_word, like="k13_warp_specialised"),
+    "k03_overlapped_epilogue": OVERLAPPED,
+    "k04_cluster_split_k": CLUSTER_SPLIT_K,
 }
 MODEL = Model("batched_matmul", Path(__file__).parent / "model", FAMILIES, FALLBACK)
 

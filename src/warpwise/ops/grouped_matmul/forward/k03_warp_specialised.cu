@@ -1,4 +1,4 @@
-// Float32: the warp-specialised blocks of batched_matmul's k03 over the tiles of all groups, found on the device.
+// Float32: the warp-specialised blocks of batched_matmul's k02 over the tiles of all groups, found on the device.
 //
 // Rows of A past the end of a group are not loaded.
 
@@ -38,7 +38,7 @@ __device__ __forceinline__ void multiply(const float* a, long long a_stride, con
 }
 
 // a: (rows, k), b: (groups, k, n), c: (rows, n), row-major; ends: (groups,); columns: tiles of a row of c; order: tile
-// rows of a raster group. Grid: at most two blocks per SM. Dynamic shared memory: as batched_matmul's k03.
+// rows of a raster group. Grid: at most two blocks per SM. Dynamic shared memory: as batched_matmul's k02.
 template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A>
 __global__ void __launch_bounds__(kThreads, 2) grouped_matmul_tma_b(const float* __restrict__ a, long long a_stride,
                                                                     const __grid_constant__ TensorMap b,

@@ -22,7 +22,7 @@ RUNGS: tuple[Rung, ...] = (
               k02_overlapped_epilogue.launch, dtypes=HALVES, limits=k02_overlapped_epilogue.limits,
               configs=k02_overlapped_epilogue.configs, strided=True),
     make_rung(HERE, "k03_warp_specialised",
-              "Hopper, float32: batched_matmul's k03 over the tiles of all groups, which each block finds as it goes",
+              "Hopper, float32: batched_matmul's k02 over the tiles of all groups, which each block finds as it goes",
               k03_warp_specialised.launch, dtypes=(torch.float32,), limits=k03_warp_specialised.limits,
               configs=k03_warp_specialised.configs, strided=True),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The launcher of k04. Its limits are those of ``gemm.boxes``, its configurations those of ``gemm.persistent``."""
+"""The launcher of k03. Its limits are those of ``gemm.boxes``, its configurations those of ``gemm.persistent``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The launcher of k03, its limits and configurations."""
+"""The launcher of k02, its limits and configurations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     )
 
 
-configs = FAMILIES["k03_warp_specialised"].configs(lambda product: CONFIGS)
+configs = FAMILIES["k02_warp_specialised"].configs(lambda product: CONFIGS)
 
 
 def operand(matrices: torch.Tensor) -> simt.Operand:
