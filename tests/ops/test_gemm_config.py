@@ -135,3 +135,9 @@ def test_no_sm_has_more_than_its_share_of_blocks(monkeypatch, blocks):
     share = -(-blocks // 132)
     assert share * bytes <= limits.SM_SHARED < (share + 1) * bytes
     assert limits.even_shared(torch.empty(0), blocks, 200_000) == 200_000
+
+
+@pytest.mark.parametrize("name", [*PRODUCTS, "grouped_matmul"])
+def test_rungs_are_numbered_without_gaps(name):
+    rungs = operation.get(name).rungs
+    assert [int(rung.name[1:3]) for rung in rungs] == list(range(1, len(rungs) + 1))
