@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.ops.chosen import SMS, default, matrix
 
 from warpwise import ops
 from warpwise.operation import assume_sm_count
 from warpwise.ops.transpose.rungs import unaligned_tiles
-from warpwise.ops.transpose.tiles import unaligned_tile
+from warpwise.ops.transpose.tiles import equal_tile, unaligned_tile
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,7 @@ def test_strips_and_fitted_blocks_of_every_width(few, dtype, sms):
     (3749, 10384, 4, (256, 32)), (5001, 7001, 8, (128, 32)), (20004, 1501, 8, (32, 64)),
     (1824, 1528, 4, (32, 64)), (1530, 1820, 4, (64, 32)), (700, 9001, 4, (64, 128)), (144, 35363, 4, (64, 128)),
     (352, 21156, 4, (256, 32)), (168, 98045, 4, (64, 128)), (48, 117344, 4, (64, 128)), (1501, 2003, 8, (64, 32)),
-    (164, 45272, 4, (256, 32)), (232, 20000, 4, (256, 32)), (100, 60001, 4, (128, 32)),
+    (164, 45272, 4, (256, 32)), (232, 20000, 4, (256, 32)), (100, 60001, 4, (128, 32)), (104, 60001, 4, (64, 128)),
     (300, 60000, 8, (64, 32)), (45272, 164, 4, (32, 64)), (260, 8000, 4, (64, 32)),
     (100001, 24, 2, (64, 32)), (24, 100001, 2, (32, 64)), (150, 15662, 2, (32, 64)), (9120, 839, 2, (32, 64)),
     (1766, 9131, 2, (64, 64)), (144, 90001, 2, (64, 128)), (1501, 20000, 1, (64, 128)),
@@ -75,6 +77,25 @@ def test_strips_and_fitted_blocks_of_every_width(few, dtype, sms):
 def test_tiles_of_large_matrices_are_wide_or_high(rows, columns, itemsize, tile):
     dtype = {1: torch.uint8, 2: torch.float16, 4: torch.float32, 8: torch.float64}[itemsize]
     assert unaligned_tile(matrix(rows, columns, dtype)) == tile
+
+
+@pytest.mark.parametrize("rows,columns,dtype,tile", [
+    (176, 117997, torch.float32, (64, 128)), (200, 90001, torch.float32, (56, 128)),
+    (150, 15662, torch.float32, (50, 32)), (176, 117997, torch.float16, (64, 128)),
+    (368, 66272, torch.float16, (64, 128)),
+])  # fmt: skip
+def test_tiles_are_equal_and_whole_sectors_of_aligned_rows(rows, columns, dtype, tile):
+    x = matrix(rows, columns, dtype)
+    assert equal_tile(x, unaligned_tile(x)) == tile
+
+
+@given(st.integers(1, 5000), st.integers(1, 5000), st.sampled_from([torch.int8, torch.float16, torch.float32]))
+def test_no_two_tiles_share_a_sector_of_aligned_rows(rows, columns, dtype):
+    x = matrix(rows, columns, dtype)
+    most = unaligned_tile(x)
+    tile = equal_tile(x, most)
+    assert all(1 <= each <= limit for each, limit in zip(tile, most, strict=True))
+    assert rows * x.element_size() % 32 or tile[0] * x.element_size() % 32 == 0
 
 
 @pytest.mark.parametrize("rows,columns,rung", [

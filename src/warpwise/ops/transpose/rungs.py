@@ -10,7 +10,17 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
-from warpwise.ops.transpose.tiles import BEYOND_L2, MEDIUM, PACK, WARP, WIDE, edge, fills_tiles, unaligned_tile
+from warpwise.ops.transpose.tiles import (
+    BEYOND_L2,
+    MEDIUM,
+    PACK,
+    WARP,
+    WIDE,
+    edge,
+    equal_tile,
+    fills_tiles,
+    unaligned_tile,
+)
 
 HERE = Path(__file__).parent
 MAX_GRID_Y = 65535
@@ -99,11 +109,11 @@ def fitted_blocks(out: torch.Tensor, input: torch.Tensor) -> None:
 
 
 def unaligned_tiles(out: torch.Tensor, input: torch.Tensor) -> None:
-    height, width = unaligned_tile(input)
+    most = unaligned_tile(input)
+    height, width = equal_tile(input, most)
     (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
     large = input.nbytes >= MEDIUM  # then the tiles of a column are neighbours in the grid, as in k05 beyond L2
-    kernel = UNALIGNED_TILES[f"transpose<{ctype}, {height}, {width}>"]
-    height, width = (cdiv(size, cdiv(size, most)) for size, most in ((rows, height), (cols, width)))  # equal tiles
+    kernel = UNALIGNED_TILES[f"transpose<{ctype}, {most[0]}, {most[1]}>"]
     tiles = cdiv(rows, height), cdiv(cols, width)
     launch = kernel[tiles[0] * tiles[1], (WARP, 8)]
     launch(input, cuda.out(out), rows, cols, height, width, tiles[0] if large else tiles[1], large)

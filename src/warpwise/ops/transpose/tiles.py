@@ -29,7 +29,7 @@ def unaligned_tile(input: torch.Tensor) -> tuple[int, int]:
     - 32 x 64 for rows that are whole sectors, but not for up to 512 rows and more columns;
     - from 32 MB on, for other rows, 1 KB of the output: 256 x 32 (8 bytes: 128 x 32);
     - 64 x 32 for elements of 8 bytes;
-    - 128 x 32 for 65 to 128 rows, else 64 x 128.
+    - 128 x 32 for 65 to 128 rows that are not whole sectors, else 64 x 128.
     """
     size, (rows, cols), nbytes = input.element_size(), input.shape, input.nbytes
     if size < WIDE:
@@ -46,7 +46,7 @@ def unaligned_tile(input: torch.Tensor) -> tuple[int, int]:
         return min(256, LONG_PIECE // size), 32
     if size > WIDE:
         return 64, 32
-    return (128, 32) if EDGE < rows <= WHOLE_ROW else (64, 128)
+    return (128, 32) if EDGE < rows <= WHOLE_ROW and not sectors else (64, 128)
 
 
 def _narrow_tile(rows: int, cols: int, size: int) -> tuple[int, int]:
@@ -69,6 +69,16 @@ def _narrow_tile(rows: int, cols: int, size: int) -> tuple[int, int]:
             return 32, 64
         return (64, 64) if nbytes >= MEDIUM and size == 2 and not short else (64, 128)
     return (64, 128) if sectors else (128, 64) if size == 1 else (128, 32)
+
+
+def equal_tile(input: torch.Tensor, tile: tuple[int, int]) -> tuple[int, int]:
+    """Rows and columns of the fewest equal tiles of up to ``tile``; whole sectors of the output's rows where those are.
+
+    A sector that two tiles share is written in two parts, and may leave L2 between them.
+    """
+    (rows, cols), sector = input.shape, SECTOR // input.element_size()
+    height, width = (cdiv(size, cdiv(size, most)) for size, most in zip((rows, cols), tile, strict=True))
+    return (cdiv(height, sector) * sector if rows % sector == 0 else height), width
 
 
 def edge(size: int) -> int:
