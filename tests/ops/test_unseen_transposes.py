@@ -40,6 +40,10 @@ from warpwise.ops.transpose.tiles import equal_tile, unaligned_tile
         (200, 300, "k09_unaligned_tiles"),
         (4096, 4096, "k05_register_blocks"),
         (4095, 4097, "k09_unaligned_tiles"),
+        (352, 21156, "k05_register_blocks"),
+        (232, 20000, "k09_unaligned_tiles"),
+        (60000, 136, "k05_register_blocks"),
+        (112, 100000, "k09_unaligned_tiles"),
     ],
 )
 def test_a_thin_transpose_is_not_tiled(rows, columns, rung):
@@ -104,6 +108,7 @@ def test_no_two_tiles_share_a_sector_of_aligned_rows(rows, columns, dtype):
     (24, 20000, "k09_unaligned_tiles"), (20000, 31, "k09_unaligned_tiles"), (31, 2000, "k08_fitted_blocks"),
     (64, 20000, "k09_unaligned_tiles"), (20000, 64, "k09_unaligned_tiles"), (300, 801, "k09_unaligned_tiles"),
     (4096, 4096, "k05_register_blocks"), (20240, 10976, "k05_register_blocks"), (200, 40000, "k09_unaligned_tiles"),
+    (368, 60000, "k05_register_blocks"), (3000, 3000, "k05_register_blocks"), (1824, 1528, "k09_unaligned_tiles"),
     (1, 3000000, None), (1, 3000, "k08_fitted_blocks"),
 ])  # fmt: skip
 def test_transposes_of_2_byte_elements(rows, columns, rung):

@@ -14,19 +14,6 @@ __device__ warpwise::Pack<T, BYTES> read_pack(const T* row, long long column, lo
   return pack;
 }
 
-template <int BYTES, typename T>
-__device__ void write_pack(T* row, long long column, long long columns, bool vectorised,
-                           warpwise::Pack<T, BYTES> pack) {
-  if (vectorised) {
-    *warpwise::packs<BYTES>(row + column) = pack;
-    return;
-  }
-#pragma unroll
-  for (int k = 0; k < pack.size; ++k) {
-    if (column + k < columns) row[column + k] = pack.at[k];
-  }
-}
-
 // in: (rows, cols), out: (cols, rows). V = BYTES / sizeof(T); a tile has LANES x LANES blocks of V x V, one per
 // thread. Block: LANES * LANES threads. Grid: one block per tile, the tiles along the short side of the matrix first:
 // where pieces of neighbouring tiles share a sector, L2 still has it.
@@ -74,15 +61,28 @@ __global__ void __launch_bounds__(LANES* LANES) transpose(const T* in, T* out, l
     tile[(tx * V + j) * LANES + (ty ^ tx)] = column;
   }
   __syncthreads();
-#pragma unroll
-  for (int s = 0; s < V; ++s) {
+  // Packs go from shared memory to the output without a variable: the compiler would store its elements one by one.
+  const long long out_col = row0 + tx * V;
+  T* to = out + (col0 + ty) * rows + out_col;
+  const auto pack_at = [&](int s) -> const Pack& {
     const int r = s * LANES + ty;
-    const Pack pack = tile[r * LANES + (tx ^ (r / V))];
-    const long long out_row = col0 + r, out_col = row0 + tx * V;
-    if (whole && vectorised_out) {
-      *warpwise::packs<BYTES>(out + out_row * rows + out_col) = pack;
-    } else if (out_row < cols && out_col < rows) {
-      write_pack(out + out_row * rows, out_col, rows, vectorised_out, pack);
+    return tile[r * LANES + (tx ^ (r / V))];
+  };
+  if (whole && vectorised_out) {
+#pragma unroll
+    for (int s = 0; s < V; ++s, to += LANES * rows) *warpwise::packs<BYTES>(to) = pack_at(s);
+    return;
+  }
+  if (out_col >= rows) return;
+#pragma unroll
+  for (int s = 0; s < V; ++s, to += LANES * rows) {
+    if (col0 + s * LANES + ty >= cols) return;
+    if (vectorised_out) {
+      *warpwise::packs<BYTES>(to) = pack_at(s);
+    } else {
+#pragma unroll
+      for (int k = 0; k < V; ++k)
+        if (out_col + k < rows) to[k] = pack_at(s).at[k];
     }
   }
 }

@@ -13,8 +13,8 @@ EDGE, NARROW_EDGE = 64, 128  # of k05's tiles for 4-byte elements, and for narro
 SHORT_ROW = 512  # elements of a row of the output that is short
 WHOLE_ROW = 128  # elements of a row of the output that a tile of k09 has as a whole
 LONG_PIECE = 1024  # bytes of a row of the output that a tile of k09 has beyond L2, if rows are not whole sectors
-FULL = 1.02  # elements of k05's tiles for each element of the matrix, at most, for narrow elements in L2
-SMALL, HIGH, MEDIUM = 6 << 20, 12 << 20, 16 << 20  # bytes of a matrix
+FULL = 1.02  # elements of k05's tiles for each element of the matrix, at most, for narrow elements
+SMALL, HIGH, MEDIUM, LARGE = 6 << 20, 12 << 20, 16 << 20, 22 << 20  # bytes of a matrix
 BEYOND_L2 = 32 << 20  # bytes of a matrix that, with its transpose, exceeds L2
 
 
@@ -89,15 +89,15 @@ def edge(size: int) -> int:
 def fills_tiles(input: torch.Tensor) -> bool:
     """True if k05 is faster than k09, for rows of whole packs.
 
-    From 32 MB on, if the short side is a multiple of the tile's edge or more than 512 elements of 4 bytes (1 and 2
-    bytes: 256; 8 bytes: 128). Below, for elements of 4 and 8 bytes, if the short side is a multiple and not that long;
-    for smaller ones, if the tiles have at most 2 % more elements than the matrix.
+    - Elements of 4 and 8 bytes: from 22 MB on, if the short side has more than 128 elements or is a multiple of the
+      tile's edge. Below, if it is a multiple of up to 512 elements of 4 bytes, or 128 of 8 bytes.
+    - Elements of 1 and 2 bytes: from 12 MB on, if the short side has more than 256 elements. Otherwise, if the tiles
+      have at most 2 % more elements than the matrix.
     """
     (rows, cols), size = input.shape, input.element_size()
     few, tile = min(rows, cols), edge(size)
-    long, multiple = few > (SHORT_ROW if size == WIDE else 2 * tile), few % tile == 0
-    if input.nbytes >= BEYOND_L2:
-        return long or multiple
-    if size >= WIDE:
-        return multiple and not long
-    return cdiv(rows, tile) * cdiv(cols, tile) * tile * tile <= FULL * rows * cols
+    if size < WIDE:
+        full = cdiv(rows, tile) * cdiv(cols, tile) * tile * tile <= FULL * rows * cols
+        return full or (few > 2 * tile and input.nbytes >= HIGH)
+    multiple, most = few % tile == 0, SHORT_ROW if size == WIDE else 2 * tile
+    return multiple or few > 2 * tile if input.nbytes >= LARGE else multiple and few <= most
