@@ -1,6 +1,7 @@
 """The times of every candidate of a GEMM at shapes drawn from a seed: the data that a model of the time is fitted to.
 
-python benchmarks/gemm_times.py --json FILE [--operation NAME ...] [--seed N] [--count N] [--budget S] [--limit S]
+python benchmarks/gemm_times.py --json FILE [--operation NAME ...] [--dtype NAME] [--seed N] [--count N] [--budget S]
+                                [--limit S]
 
 The shapes are those of benchmarks/unseen_shapes.py; figures are reported for another seed than a model was fitted to.
 At each shape ``lab.tune`` verifies the rungs that the shipped tables name, in each configuration, and times them with
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,7 @@ def main(options: argparse.Namespace) -> int:
         names = options.rung or rungs(op)
         for number, each in enumerate(drawn(name, options.seed, options.count)):
             key = f"{options.seed} {number}"
+            each = replace(each, dtype=options.dtype or each.dtype)
             work = each.case.sizes.get("batch", 1)
             for letter in "mnk":
                 work *= each.case.sizes.get(letter, 1)
@@ -101,6 +104,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--json", type=Path, required=True)
     made.add_argument("--operation", action="append", choices=GEMMS)
     made.add_argument("--rung", action="append", help="time this rung in place of those of the shipped tables")
+    made.add_argument("--dtype", type=lambda name: getattr(torch, name), help="in place of float32 and bfloat16: int8")
     made.add_argument("--seed", type=int, default=1)
     made.add_argument("--count", type=int, default=100)
     made.add_argument("--budget", type=float, default=0.4, help="seconds to time a shape")

@@ -1,7 +1,7 @@
 """Compare public functions with PyTorch's at shapes drawn from a seed: checked, and timed as a user calls them.
 
-python benchmarks/unseen_shapes.py [--operation NAME ...] [--seed N] [--count N] [--networks] [--gpu] [--compile [N]]
-                                   [--compile-limit S] [--limit S] [--json FILE]
+python benchmarks/unseen_shapes.py [--operation NAME ...] [--dtype NAME] [--seed N] [--count N] [--networks] [--gpu]
+                                   [--compile [N]] [--compile-limit S] [--limit S] [--json FILE]
 python benchmarks/unseen_shapes.py --show FILE [--picture FILE.svg]
 
 A case is drawn for each number below ``--count`` (unseen_cases.py): sizes log-uniform, a third of a GEMM's not
@@ -268,6 +268,8 @@ def main(options: argparse.Namespace) -> int:
     for position, name in enumerate(names):
         points = kept["points"][name] = []
         given = [*drawn(name, options.seed, options.count), *(network_cases(name) if options.networks else ())]
+        if options.dtype:
+            given = [replace(each, dtype=options.dtype) for each in given]
         share = (end - time.monotonic()) / (len(names) - position)
         until = time.monotonic() + share
         for number, each in enumerate(given):
@@ -291,6 +293,7 @@ def main(options: argparse.Namespace) -> int:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--operation", action="append", choices=tuple(CASES))
+    made.add_argument("--dtype", type=lambda name: getattr(torch, name), help="in place of those of the operation")
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--count", type=int, default=40)
     made.add_argument("--networks", action="store_true", help="add shapes of networks")

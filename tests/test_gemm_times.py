@@ -28,3 +28,12 @@ def test_the_times_of_every_candidate(tmp_path, monkeypatch):
 def test_the_rungs_of_the_shipped_tables():
     found = gemm_times.rungs(operation.get("matmul"))
     assert "k13_warp_specialised" in found and "k03_naive" not in found
+
+
+def test_shapes_of_another_dtype(tmp_path, monkeypatch):
+    shape = Drawn(operation.Case("s4", dict.fromkeys("mnk", 4)), torch.float32, "nt")
+    monkeypatch.setattr(gemm_times, "drawn", lambda name, seed, count: iter([shape]))
+    kept = tmp_path / "times.json"
+    given = ["--json", str(kept), "--operation", "matmul", "--budget", "0.01", "--rung", "k01", "--dtype", "int8"]
+    assert gemm_times.main(gemm_times.parser().parse_args(given)) == 0
+    assert json.loads(kept.read_text())["points"]["matmul"]["1 0"]["dtype"] == "int8"
