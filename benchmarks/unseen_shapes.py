@@ -1,7 +1,7 @@
 """Compare public functions with PyTorch's at shapes drawn from a seed: checked, and timed as a user calls them.
 
 python benchmarks/unseen_shapes.py [--operation NAME ...] [--dtype NAME] [--seed N] [--count N] [--networks] [--gpu]
-                                   [--compile [N]] [--compile-limit S] [--limit S] [--json FILE]
+                                   [--by-gpu-time] [--compile [N]] [--compile-limit S] [--limit S] [--json FILE]
 python benchmarks/unseen_shapes.py --show FILE [--picture FILE.svg]
 
 A case is drawn for each number below ``--count`` (unseen_cases.py): sizes log-uniform, a third of a GEMM's not
@@ -26,6 +26,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,11 @@ def picture(kept: Mapping[str, Any]) -> str:
 
 
 def main(options: argparse.Namespace) -> int:
+    with operation.by_gpu_time() if options.by_gpu_time else nullcontext():
+        return run(options)
+
+
+def run(options: argparse.Namespace) -> int:
     if options.show:
         kept = json.loads(options.show.read_text())
         for name, points in kept["points"].items():
@@ -298,6 +304,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--count", type=int, default=40)
     made.add_argument("--networks", action="store_true", help="add shapes of networks")
     made.add_argument("--gpu", action="store_true", help="measure the time on the GPU too")
+    made.add_argument("--by-gpu-time", action="store_true", help="choose by the time on the GPU, as for a CUDA graph")
     made.add_argument(
         "--compile", type=int, nargs="?", const=sys.maxsize, default=0, metavar="N",
         help="compare with torch.compile too, at the first N cases of an operation",

@@ -11,6 +11,7 @@ import torch._inductor.config
 from benchmarks import unseen_compile, unseen_gpu_time, unseen_opponents, unseen_shapes
 
 from warpwise import operation
+from warpwise.operation.choice import GPU_TIME, wanted
 
 NO_META = {"histogram"}  # their inputs are drawn by the generator of a device
 
@@ -40,6 +41,14 @@ def test_a_run_on_a_cpu(tmp_path, monkeypatch, capsys):
     assert unseen_shapes.main(unseen_shapes.parser().parse_args(shown)) == 0
     assert "softmax, 3 shapes beside PyTorch: geometric mean" in capsys.readouterr().out
     assert drawing.read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize("options,chosen_by", [([], None), (["--by-gpu-time"], GPU_TIME)])
+def test_choices_by_the_time_of_a_call_or_on_the_gpu(options, chosen_by, monkeypatch):
+    seen: list[str | None] = []
+    monkeypatch.setattr(unseen_shapes, "run", lambda given: seen.append(wanted[0]) or 0)
+    assert unseen_shapes.main(unseen_shapes.parser().parse_args(options)) == 0
+    assert seen == [chosen_by] and wanted[0] is None
 
 
 @pytest.mark.parametrize("name", ["conv_block", "conv_block_backward"])

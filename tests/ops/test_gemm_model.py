@@ -20,8 +20,7 @@ from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.model import Prediction
 from warpwise.gemm.operands import describe
 from warpwise.gemm.time_model import Coefficients, Product, alignment
-from warpwise.operation import Choice, Device, assume_sm_count
-from warpwise.operation.choice import by_gpu_time
+from warpwise.operation import Choice, Device, assume_sm_count, by_gpu_time
 from warpwise.tuned import TORCH, Table, TunedPoint
 
 H200 = Device("NVIDIA H200", "sm_90", 132)

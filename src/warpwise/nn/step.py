@@ -15,7 +15,7 @@ from warpwise.cuda.gpu.capture import no_collection
 from warpwise.nn import peers
 from warpwise.nn.convolution import prepare
 from warpwise.nn.loss import loss_of
-from warpwise.operation.choice import by_gpu_time
+from warpwise.operation import by_gpu_time
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Batch = Callable[..., tuple[torch.Tensor, torch.Tensor]]

@@ -14,7 +14,7 @@ from warpwise.arguments.draw import LAYOUTS, draw
 from warpwise.device.target import Device, assume_sm_count, cdiv, device_of, sm_count
 from warpwise.operation.autograd import Gradient, Saved
 from warpwise.operation.backward import backward_spec
-from warpwise.operation.choice import Choice, chosen
+from warpwise.operation.choice import Choice, by_gpu_time, chosen
 from warpwise.operation.lazy import lazy_launch
 from warpwise.operation.op import Op
 from warpwise.operation.registry import all_ops, get, load_entry_points, register, unregister
@@ -24,7 +24,7 @@ from warpwise.operation.tables import Tables
 
 __all__ = [
     "FLOATS", "LAYOUTS", "Case", "Choice", "Cost", "Device", "Gradient", "Op", "Output", "Rung", "Saved", "Spec",
-    "Tables", "UnknownRung", "Unsized", "all_ops", "assume_sm_count", "backward_spec", "cdiv", "check_dim",
-    "check_same", "check_same_shape", "check_shapes", "check_tensor", "chosen", "device_of", "draw", "get",
+    "Tables", "UnknownRung", "Unsized", "all_ops", "assume_sm_count", "backward_spec", "by_gpu_time", "cdiv",
+    "check_dim", "check_same", "check_same_shape", "check_shapes", "check_tensor", "chosen", "device_of", "draw", "get",
     "lazy_launch", "load_entry_points", "make_rung", "register", "sm_count", "unregister",
 ]  # fmt: skip

@@ -30,7 +30,9 @@ online: Callable[[Op, Sequence[Any], Choice, bool], Choice] | None = None
 def by_gpu_time() -> Iterator[None]:
     """Within the context only the time on the GPU decides, because a graph launches its kernels without the host.
 
-    The context applies to all threads, because autograd calls a backward in a thread of its own.
+    For calls that a CUDA graph captures, and for the calls before that build their plans and compile their kernels. At
+    sizes without a measured point PyTorch computes, unless a rung is predicted to be a tenth faster. The context
+    applies to all threads, because autograd calls a backward in a thread of its own.
     """
     before, wanted[0] = wanted[0], GPU_TIME
     try:
