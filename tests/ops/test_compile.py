@@ -209,3 +209,10 @@ def test_kernel_folders_hold_no_stray_kernel(op):
     known = {rung.source for other in EVERY_OP for rung in other.values[0].rungs}
     launchers = {source.with_suffix(".py") for source in known}
     assert set(folder.glob("k[0-9][0-9]_*")) <= known | launchers
+
+
+@pytest.mark.parametrize("op", EVERY_OP)
+def test_rungs_for_a_cpu_make_no_launches(op):
+    args = map_tensors(_on_meta, op.spec.arguments(op.spec.cases[0], op.spec.dtypes[0], torch.device("cpu"), 0))
+    for rung in op.rungs:
+        assert "cuda" in rung.devices or op.kernels(rung, *args) == []

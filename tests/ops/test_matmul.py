@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -133,6 +135,11 @@ def test_c_that_does_not_compile(tmp_path):
     source.write_text("int broken(void) { return missing; }\n")
     with pytest.raises(RuntimeError, match=r"cannot build broken\.c:\n[\s\S]*missing"):
         _c.library(source)
+
+
+def test_c_refuses_tensors_that_are_not_on_the_cpu():
+    with pytest.raises(ValueError, match=r"expected tensors on the CPU, got one on meta; move it with \.cpu\(\)"):
+        _c.function(Path("any.c"), "any", "p")(torch.empty(3, device="meta"))
 
 
 @pytest.mark.gpu

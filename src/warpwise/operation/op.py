@@ -83,9 +83,11 @@ class Op:
         >>> [launch.compile("sm_90").registers for launch in op.kernels(op.rung("k02"), *args)]
 
         Meta tensors represent tensors on the rung's GPU. The SM count is that of ``assume_sm_count``, by default that
-        of an H100 and an H200.
+        of an H100 and an H200. A rung that only computes on a CPU, in C or Python, makes no launches.
         """
         launches: list[InterceptedLaunch] = []
+        if "cuda" not in rung.devices:
+            return launches
 
         def keep(launcher: Any, given: tuple[Any, ...], options: Mapping[str, Any]) -> None:
             launches.append(InterceptedLaunch(launcher, given, options))

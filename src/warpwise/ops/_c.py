@@ -51,10 +51,14 @@ def function(source: Path, name: str, signature: str) -> Callable[..., None]:
     """``name`` of the C file ``source``, built at its first call.
 
     ``signature`` has a letter for each parameter: p a pointer (a contiguous tensor, or None for a null pointer), l a
-    long, f a float. Raises ``RuntimeError`` with the compiler's message if the file does not build.
+    long, f a float. Raises ``RuntimeError`` with the compiler's message if the file does not build, and ``ValueError``
+    for a tensor that is not on the CPU.
     """
 
     def call(*args: Any) -> None:
+        for arg in args:
+            if isinstance(arg, torch.Tensor) and not arg.is_cpu:
+                raise ValueError(f"{name}: expected tensors on the CPU, got one on {arg.device}; move it with .cpu()")
         found = getattr(library(source), name)
         found.argtypes, found.restype = [_TYPES[letter] for letter in signature], None
         found(*(arg.data_ptr() if isinstance(arg, torch.Tensor) else arg for arg in args))
