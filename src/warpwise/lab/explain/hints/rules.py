@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from warpwise.lab.explain.hints import instructions, late_loads, launch, memory, shared
+from warpwise.lab.explain.hints import adjacent, instructions, late_loads, launch, memory, shared
 from warpwise.lab.explain.hints.hint import Hint, LaunchAnalysis, Place
 from warpwise.lab.explain.model.hardware import Hardware
 from warpwise.lab.explain.model.occupancy import Occupancy
@@ -18,7 +18,7 @@ RULES: tuple[Callable[[LaunchAnalysis], Iterator[Hint]], ...] = (
     shared.conflicts, shared.crowded_atomics, shared.through_shared, shared.idle_barriers,
     launch.occupancy, launch.waves, launch.uneven, launch.small_grid, launch.overhead, launch.roof,
     instructions.divergence, instructions.waiting, instructions.division, instructions.double_precision,
-    late_loads.late,
+    late_loads.late, adjacent.adjacent,
 )  # fmt: skip
 
 

@@ -10,16 +10,19 @@ _ORDER = (
     "Let the last dimension of the tile be the contiguous one of the tensor: check the order of the offsets (their "
     "strides), or load the transposed tile and use tl.trans."
 )
+_MULTIPLES = (
+    "Tell the compiler what is a multiple of 16 bytes (tl.multiple_of, tl.max_contiguous, strides that are "
+    "tl.constexpr), or use larger tiles, so that it accesses 16 bytes at a time."
+)
 _SMALLER = "Use a smaller tile, or more warps per program (num_warps)."
 IDEAS = {
     "uncoalesced loads": _ORDER,
     "uncoalesced stores": _ORDER,
     "uncoalesced atomics": _ORDER,
     "repeated loads of the same data": "Use larger tiles, or order the programs so that neighbours share tiles in L2.",
-    "narrow accesses": (
-        "Tell the compiler what is a multiple of 16 bytes (tl.multiple_of, tl.max_contiguous, strides that are "
-        "tl.constexpr), or use larger tiles, so that it loads 16 bytes at a time."
-    ),
+    "narrow accesses": _MULTIPLES,
+    "adjacent loads": _MULTIPLES,
+    "adjacent stores": _MULTIPLES,
     "spilled registers": _SMALLER,
     "stack": "Remove tl.device_print and calls that are not inlined.",
     "local memory": _SMALLER,
