@@ -18,7 +18,7 @@ HOME = str(Path(warpwise.__file__).parent)
 FILES, FUNCTIONS = 15, 60
 # Of a choice by a model of the time, which reads the limits and the configurations of every rung: files outside the
 # folder of the operation, whose number grows with its rungs.
-MODEL_FILES, MODEL_FUNCTIONS = 20, 103
+MODEL_FILES, MODEL_FUNCTIONS = 20, 104
 INLINE = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")  # part of the function that they stand in
 
 

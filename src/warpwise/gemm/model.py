@@ -108,7 +108,8 @@ class Model:
     """The model of one operation, with the coefficients in ``folder/<device>.json``.
 
     ``families`` describes the rungs that may be chosen; ``dtype_fallback`` is as in ``Tables``. ``passes(kind)`` is the
-    number of passes over C that PyTorch makes after the GEMM. ``aligned_c``: if the lines of C are unaligned, PyTorch's
+    number of passes over C that PyTorch makes after the GEMM, and ``copied(product, kind)`` the number of elements of
+    the operands that it copies before. ``aligned_c``: if the lines of C are unaligned, PyTorch's
     GEMM of aligned operands takes the time of one with unaligned operands.
     """
 
@@ -117,6 +118,7 @@ class Model:
     families: Mapping[str, Family]
     dtype_fallback: Mapping[str, str] = field(default_factory=dict)
     passes: Callable[[str], int] = lambda kind: 0
+    copied: Callable[[Product, str], int] = lambda product, kind: 0
     aligned_c: bool = False
 
     def predictions(
@@ -142,12 +144,13 @@ class Model:
         return found
 
     def pytorch_microseconds(self, product: Product, kind: str, by: Coefficients, float32: bool) -> float:
-        """The GPU time of cuBLAS, modelled as the fastest of a set of tiles, and of the passes over C.
+        """The GPU time of cuBLAS, modelled as the fastest of a set of tiles, and of the passes over operands and C.
 
         With fewer than ``FEW`` rows or columns in float32, the time is at most that of reading the operands: cuBLAS has
         kernels for such shapes, of which few were measured.
         """
-        multiplied = min(microseconds(product, tile, by) for tile in (_OF_FLOAT32 if float32 else _OF_TENSOR_CORES))
+        tiles = _OF_FLOAT32 if float32 else _OF_TENSOR_CORES
+        multiplied = min(microseconds(product, tile, by, self.copied(product, kind)) for tile in tiles)
         if float32 and min(product.m, product.n) < FEW:
             read = product.batch * (product.m + product.n) * product.k * product.size
             multiplied = min(multiplied, by.start + read / STREAM)

@@ -251,8 +251,7 @@ class Family:
 
     def microseconds(self, product: Product, config: str, kind: str, by: Coefficients) -> float:
         parsed = GemmConfig.parse(config or self.config)
-        loaded = self._loaded(product, kind, parsed)
-        return microseconds(loaded, self.geometry(parsed), by, self.copied(product, kind))
+        return microseconds(self._loaded(product, kind, parsed), self.geometry(parsed), by, self.copied(product, kind))
 
     def _loaded(self, product: Product, kind: str, config: GemmConfig) -> Product:
         """``product`` with the words of the kernel's loads; tiles with K groups load 16 bytes."""

@@ -10,7 +10,7 @@ from warpwise.gemm import gradients
 from warpwise.gemm.model import FALLBACK, Model
 from warpwise.gemm.tables import tables
 from warpwise.operation import Gradient, Op, register
-from warpwise.ops.matmul.rungs import FAMILIES, HERE, RUNGS, default
+from warpwise.ops.matmul.rungs import FAMILIES, HERE, RUNGS, copied_by_torch, default
 from warpwise.ops.matmul.spec import SPEC
 
 _GRADIENT = Gradient(
@@ -18,7 +18,7 @@ _GRADIENT = Gradient(
     saves=("a", "b"),
     eager_records=lambda a, b: gradients.eager_records(MATMUL, a, b),
 )
-MODEL = Model("matmul", HERE / "model", FAMILIES, FALLBACK)
+MODEL = Model("matmul", HERE / "model", FAMILIES, FALLBACK, copied=copied_by_torch)
 MATMUL: Op = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul", HERE, MODEL)))
 _matmul = MATMUL.call
 

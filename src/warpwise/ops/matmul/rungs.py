@@ -179,6 +179,13 @@ def _both(product: Product, kind: str) -> int:
     return (product.m + product.n) * product.k
 
 
+def copied_by_torch(product: Product, kind: str) -> int:
+    """The elements of int8 operands that ``spec.eager`` pads or transposes; only int8 has 1 byte and sums of 4."""
+    padded = "unaligned" in kind
+    a, b = padded or kind[0] == "t" or product.m < 32, padded or kind[1] == "n" or product.n % 16 > 0
+    return (a * product.m + b * product.n) * product.k if (product.size, product.out_size) == (1, 4) else 0
+
+
 FAMILIES = {  # for the model of the time
     "k11_mma_sync": MMA,
     "k12_overlapped_epilogue": OVERLAPPED,
