@@ -19,7 +19,7 @@ _UNITS = (("LSU issue", "requests", 1), ("issue slots", "requests", 1), ("L1 tag
 """Units of the prediction, the counter of their work, and how much of it they do in a cycle."""
 
 
-class Run(NamedTuple):
+class Adjacent(NamedTuple):
     """``instructions`` of one thread at consecutive addresses, ``width`` bytes each, in the order of the addresses."""
 
     op: str
@@ -31,7 +31,7 @@ class Run(NamedTuple):
         return self.width * len(self.instructions)
 
 
-def adjacent_accesses(program: Sequence[Instruction]) -> list[Run]:
+def adjacent_accesses(program: Sequence[Instruction]) -> list[Adjacent]:
     """Runs of two or more accesses to global memory with one base address and consecutive offsets.
 
     Between the accesses of a run there is no barrier, no atomic, and no entry from another branch. Empty for programs
@@ -41,7 +41,7 @@ def adjacent_accesses(program: Sequence[Instruction]) -> list[Run]:
     if after is None:
         return []
     before = predecessors(after)
-    found: list[Run] = []
+    found: list[Adjacent] = []
     seen: dict[tuple[str, int, Operand], dict[int, int]] = {}  # kind and base: offsets, and their instructions
     for i, instruction in enumerate(program):
         if before[i] != [i - 1] or instruction.opcode in _ORDERED:
@@ -61,9 +61,9 @@ def _without_offset(memory: Operand) -> Operand:
     return Operand("memory", base=memory.base, uniform_base=memory.uniform_base, base_wide=memory.base_wide)
 
 
-def _runs(seen: dict[tuple[str, int, Operand], dict[int, int]], ended: set[tuple[str, int, Operand]]) -> list[Run]:
+def _runs(seen: dict[tuple[str, int, Operand], dict[int, int]], ended: set[tuple[str, int, Operand]]) -> list[Adjacent]:
     """The runs of the bases in ``ended``, which are removed from ``seen``."""
-    found: list[Run] = []
+    found: list[Adjacent] = []
     for key in ended:
         op, width, _ = key
         run: list[int] = []
@@ -73,14 +73,14 @@ def _runs(seen: dict[tuple[str, int, Operand], dict[int, int]], ended: set[tuple
                 run = []
             run.append(offsets[offset])
             if offset + width not in offsets and len(run) > 1:
-                found.append(Run(op, tuple(run), width))
+                found.append(Adjacent(op, tuple(run), width))
     return found
 
 
 def adjacent(launch: LaunchAnalysis) -> Iterator[Hint]:
     """The source lines of such runs, where all threads make all accesses of a run and the addresses are aligned."""
     program, on = launch.counts.program.instructions, launch.counts.column("threads_on")
-    lines: dict[tuple[str, Place], list[tuple[Run, int]]] = {}
+    lines: dict[tuple[str, Place], list[tuple[Adjacent, int]]] = {}
     for run in adjacent_accesses(program):
         first, unit = program[run.instructions[0]], _unit(launch, run)
         if unit > run.width and len(set(on[list(run.instructions)])) == 1:
@@ -113,12 +113,12 @@ def adjacent(launch: LaunchAnalysis) -> Iterator[Hint]:
         )
 
 
-def _fewer(run: Run, unit: int) -> int:
+def _fewer(run: Adjacent, unit: int) -> int:
     """The number of accesses of ``unit`` bytes for the bytes of a run."""
     return -(-run.bytes // unit)
 
 
-def _saved(launch: LaunchAnalysis, runs: Sequence[tuple[Run, int]], counter: str) -> float:
+def _saved(launch: LaunchAnalysis, runs: Sequence[tuple[Adjacent, int]], counter: str) -> float:
     """How much smaller a counter is with accesses of the width that each run allows."""
     counts = launch.counts.column(counter)
     return sum(
@@ -127,7 +127,7 @@ def _saved(launch: LaunchAnalysis, runs: Sequence[tuple[Run, int]], counter: str
     )
 
 
-def _unit(launch: LaunchAnalysis, run: Run) -> int:
+def _unit(launch: LaunchAnalysis, run: Adjacent) -> int:
     """Bytes of the widest access that the addresses of a run allow, by its samples; 0 without samples."""
     samples = launch.counts.samples.get(run.instructions[0], ())
     starts = [each.addresses[lane] for each in samples for lane in range(32) if each.lanes >> lane & 1]
