@@ -98,13 +98,13 @@ def _wrapped(item: str) -> str:
 PAGE = """# Accuracy of explanations
 
 `warpwise explain` executes a kernel's machine code on the CPU and counts what Nsight Compute (ncu) counts. This page
-compares the two for every CUDA rung of every recorded operation on one GPU.
+compares the two for all recorded CUDA rungs on one GPU.
 
 {device}, ncu {ncu}, {nvrtc}, {date}.
 
-`benchmarks/fidelity.py collect` wrote the records in `benchmarks/results/h200/ncu/` on that GPU; `report` compares with
-them on any machine and writes `fidelity.json`, and `docs` writes this page from it. `tests/lab/test_fidelity.py` checks
-the counters.
+`benchmarks/fidelity.py collect` wrote the records in `benchmarks/results/h200/ncu/` on that GPU. On any machine, `report`
+compares the emulator's counts with the records and writes `fidelity.json`, and `docs` writes this page from that file.
+`tests/lab/test_fidelity.py` checks the counters.
 
 {table}
 
@@ -116,7 +116,8 @@ the counters.
 - **Limiter**: launches at large sizes for which the predicted busiest unit is the unit with the highest utilisation in
   ncu. The predicted unit is within {near} percentage points of it in {near_count} of {limiters} launches.
 - **Time**: rungs whose predicted time is within a factor of {factor} of the time measured with CUDA events, without a
-  profiler. The next column is the median of predicted over measured time, with the minimum and the maximum.
+  profiler. The next column is the predicted time divided by the measured time: the median, the minimum and the
+  maximum.
 - **Order**: Kendall's tau between the predicted and the measured times of a ladder, without pairs whose measured times
   differ by less than 2 %.
 
