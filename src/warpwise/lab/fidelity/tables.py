@@ -102,9 +102,9 @@ compares the two for all recorded CUDA rungs on one GPU.
 
 {device}, ncu {ncu}, {nvrtc}, {date}.
 
-`benchmarks/fidelity.py collect` wrote the records in `benchmarks/results/h200/ncu/` on that GPU. On any machine, `report`
-compares the emulator's counts with the records and writes `fidelity.json`, and `docs` writes this page from that file.
-`tests/lab/test_fidelity.py` checks the counters.
+`benchmarks/fidelity.py collect` wrote the records in `benchmarks/results/h200/ncu/` on that GPU. On any machine,
+`report` compares the emulator's counts with the records and writes `fidelity.json`, and `docs` writes this page from
+that file. `tests/lab/test_fidelity.py` checks the counters.
 
 {table}
 
