@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 FIELDS = (
     "executed", "threads", "threads_on", "requests", "bytes", "tags", "sectors", "ideal_sectors", "l1_hits",
     "l2_sectors", "wavefronts", "ideal_wavefronts", "conflicts", "stall_cycles", "l2_hits", "dram_sectors",
+    "off4", "off8", "off16",
 )  # fmt: skip
 """The counters of an instruction, as defined by ``InstructionCounts`` in runtime/machine.h, in the same order."""
 

@@ -159,6 +159,11 @@ u32 record_lines(Warp& warp, const Instruction& instruction, const Request& requ
   count.tags += lines.count;
   count.sectors += sectors;
   count.ideal_sectors += ideal;
+  if (!local) {
+    u64 bits = 0;
+    for_lanes(request.lanes, [&](unsigned l) { bits |= request.addresses[l]; });
+    count.off4 += (bits & 3) != 0, count.off8 += (bits & 7) != 0, count.off16 += (bits & 15) != 0;
+  }
   sample_request(warp, instruction, request, sectors, ideal, sectors, 0);
 
   const u8 caching = caching_of(instruction);
