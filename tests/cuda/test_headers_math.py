@@ -108,6 +108,19 @@ def test_integer_intrinsics() -> None:
         assert y[i::64].tolist() == expected, (hex(x), hex(z))
 
 
+def test_byte_perm_ignores_the_bit_of_the_selector_with_which_prmt_repeats_the_sign() -> None:
+    kernel = cuda.load("""
+    __global__ void permute(const unsigned* selector, unsigned* y) {
+      const unsigned a = 0xa1b2c3d4u, b = 0x12345678u, s = selector[threadIdx.x];
+      y[threadIdx.x] = __byte_perm(a, b, s);
+      asm("prmt.b32 %0, %1, %2, %3;" : "=r"(y[threadIdx.x + 4]) : "r"(a), "r"(b), "r"(s));
+    }""")["permute"]
+    selectors, y = np.array([0x8888, 0x0F0F, 0xC93A, 0x3175], np.uint32), np.empty(8, np.uint32)
+    kernel[1, 4](selectors, cuda.out(y))
+    assert y[:4].tolist() == [0xD4D4D4D4, 0xD412D412, 0x78C3A1B2, 0xA1C31256]
+    assert y[4:].tolist() == [0xFFFFFFFF, 0xD400D400, 0x00FFA1FF, 0xA1C31256]
+
+
 CONVERSIONS = """
 __global__ void conversions(const float* x, int* i, float* f) {
   const int t = threadIdx.x;

@@ -77,4 +77,10 @@ def test_results(symbol: str, dtype: Any, arguments: tuple[float, ...], expected
 
 def test_byte_perm() -> None:
     x, y = np.array([0x33221180], dtype=INT), np.array([0x77665544], dtype=INT)
-    assert hex(call("__nv_byte_perm", [x, y, np.array([0x8754], dtype=INT)]).item()) == hex(-0x88AABC)
+    assert hex(call("__nv_byte_perm", [x, y, np.array([0x2754], dtype=INT)]).item()) == hex(0x22775544)
+
+
+def test_byte_perm_ignores_bit_3_of_each_four_bits_of_the_selector() -> None:
+    """libdevice masks the selector with 0x7777 before ``prmt``."""
+    x, y = np.array([0x33221180], dtype=INT), np.array([0x77665544], dtype=INT)
+    assert hex(call("__nv_byte_perm", [x, y, np.array([0x9FCB], dtype=INT)]).item()) == hex(0x11774433)

@@ -61,13 +61,12 @@ def _first_set(values: Array) -> Array:
 
 
 def _byte_perm(x: Array, y: Array, selector: Array) -> Array:
-    """Each 4 bits of the selector select a byte of x and y; with bit 3 set, the sign bit of that byte is repeated."""
+    """Each 4 bits of the selector select a byte of x and y by their three low bits; PTX ``prmt`` uses bit 3 too."""
     source = x.view(np.uint32).astype(np.uint64) | (y.view(np.uint32).astype(np.uint64) << np.uint64(32))
     result = np.zeros(np.broadcast_shapes(x.shape, y.shape, selector.shape), dtype=np.uint32)
     for byte in range(4):
-        chosen = (selector.view(np.uint32) >> np.uint32(4 * byte)) & np.uint32(15)
-        taken = (source >> ((chosen & np.uint32(7)) * np.uint32(8)).astype(np.uint64)) & np.uint64(255)
-        taken = np.where(chosen & np.uint32(8), (taken >> np.uint64(7)) * np.uint64(255), taken)
+        chosen = (selector.view(np.uint32) >> np.uint32(4 * byte)) & np.uint32(7)
+        taken = (source >> (chosen * np.uint32(8)).astype(np.uint64)) & np.uint64(255)
         result |= taken.astype(np.uint32) << np.uint32(8 * byte)
     return result.view(np.int32)
 

@@ -255,7 +255,7 @@ inline void prmt(Context& c, const Instruction& i) {
   if (i.has("f4e")) selector = 0x3210u + 0x1111u * n;
   if (i.has("b4e")) selector = n | ((n - 1) & 7) << 4 | ((n - 2) & 7) << 8 | ((n - 3) & 7) << 12;
   if (i.has("rc8")) selector = 0x1111u * n;
-  c.set_bits(i.operands[0], __byte_perm(c.u32(i.operands[1]), c.u32(i.operands[2]), selector), 4);
+  c.set_bits(i.operands[0], ww::permuted_bytes(c.u32(i.operands[1]), c.u32(i.operands[2]), selector), 4);
 }
 inline void shf(Context& c, const Instruction& i) {
   const unsigned lo = c.u32(i.operands[1]), hi = c.u32(i.operands[2]), n = c.u32(i.operands[3]);

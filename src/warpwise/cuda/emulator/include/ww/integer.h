@@ -25,8 +25,9 @@ WW_INLINE unsigned __fns(unsigned mask, unsigned base, int n) {
   return 0xffffffffu;
 }
 
-// Each selector nibble picks one of the eight bytes of y:x; its top bit replicates that byte's sign.
-WW_INLINE unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+namespace ww {
+// PTX prmt: each selector nibble picks one of the eight bytes of y:x; its top bit replicates that byte's sign.
+WW_INLINE unsigned permuted_bytes(unsigned x, unsigned y, unsigned selector) {
   const unsigned long long both = static_cast<unsigned long long>(y) << 32 | x;
   unsigned result = 0;
   for (int i = 0; i < 4; ++i) {
@@ -34,6 +35,12 @@ WW_INLINE unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     result |= (pick & 8 ? (byte & 128 ? 255u : 0u) : byte) << (8 * i);
   }
   return result;
+}
+}  // namespace ww
+
+// The top bit of a selector nibble has no effect, unlike in PTX prmt.
+WW_INLINE unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  return ww::permuted_bytes(x, y, selector & 0x7777);
 }
 
 WW_INLINE int __mulhi(int a, int b) { return static_cast<int>(static_cast<long long>(a) * b >> 32); }
