@@ -107,6 +107,20 @@ def test_float_to_integer_cast_saturates() -> None:
 
 
 @pytest.mark.parametrize(
+    "target, expected",
+    [(torch.int64, [2**63 - 1, -5, -(2**63), -(2**63)]), (torch.uint64, [2**64 - 1, 0, 2**63, 0])],
+    ids=str,
+)
+@pytest.mark.parametrize("source", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_a_cast_of_nan_to_64_bits_sets_the_top_bit(
+    source: torch.dtype, target: torch.dtype, expected: list[int]
+) -> None:
+    x, out = torch.tensor([1e20, -5, float("nan"), -1e20], dtype=source), torch.empty(4, dtype=target)
+    casts[1](x, wt.out(out), 4)
+    assert out.tolist() == expected
+
+
+@pytest.mark.parametrize(
     "target, expected", [(torch.int8, [44, -44, 0, 2, -1]), (torch.uint8, [44, 0, 0, 2, 255])], ids=str
 )
 def test_a_cast_to_8_bits_keeps_the_low_byte_of_16(target: torch.dtype, expected: list[int]) -> None:

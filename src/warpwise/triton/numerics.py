@@ -75,7 +75,7 @@ def encode(values: Array, name: str, toward_zero: bool = False) -> Array:
 
 
 def to_integer(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Convert float to integer as PTX ``cvt.rzi`` does: truncate, saturate, NaN to 0.
+    """Convert float to integer as PTX ``cvt.rzi`` does: truncate, saturate, NaN to 0, or to 2^63 for 64 bits.
 
     For a ``dtype`` of 8 bits, Triton converts to 16 bits, which saturates, and keeps the low byte.
     """
@@ -88,4 +88,6 @@ def to_integer(values: Array, dtype: np.dtype[Any]) -> Array:
     if not inside.all():
         result = np.where(wide >= float(limits.max), dtype.type(limits.max), result)
         result = np.where(wide < float(limits.min), dtype.type(limits.min), result)
+        if dtype.itemsize == 8:
+            result = np.where(np.isnan(wide), np.uint64(1 << 63).astype(dtype), result)
     return result
