@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -299,6 +300,32 @@ def test_values_rounded_on_the_way_may_differ_by_that(element: str, tf32: bool, 
         [read, output(after)], outputs.ArgumentSnapshot([output(before)]), checked, {"y": other}, False, False, tf32
     )
     assert found.status == status, found.text
+
+
+STRUCTURES = """
+struct Body { float x, y; int n; };
+__global__ void move(const Body* b, Body* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = {b[i].y, b[i].x, b[i].n + 1};
+}
+"""
+
+
+@pytest.mark.parametrize("n, blocks, compared", [(64, "all", "64"), (256 * 512, 16, "")])
+def test_outputs_of_structures_are_compared_bit_by_bit(n: int, blocks: str | int, compared: str) -> None:
+    bodies = np.ones(n, [("x", "f4"), ("y", "f4"), ("n", "i4")])
+    made = ww.explain(cuda.load(STRUCTURES)["move"][-(-n // 256), 256], bodies, np.zeros_like(bodies), n, blocks=blocks)
+    assert made.agrees.status == "yes" and f"{compared} elements of 'out' equal" in made.agrees.text, made.agrees.text
+
+
+def test_an_array_of_structures_that_differs_is_not_judged() -> None:
+    before, one, other = np.zeros(4, np.float32), np.ones(4, np.float32), np.ones(4, np.float32)
+    other[3] = np.nextafter(np.float32(1), np.float32(2))
+    start = one.ctypes.data
+    written = Buffer("y", start, 16, 8, "Body", False, False, start, True)
+    was = outputs.ArgumentSnapshot([replace(written, address=before.ctypes.data, storage=before.ctypes.data)])
+    found = outputs.agreement([written], was, outputs.ArgumentSnapshot([written]), {"y": other}, False, False)
+    assert found.status == "not compared" and "'y' (Body) differ in bits" in found.text
 
 
 def test_importing_warpwise_imports_no_lab() -> None:

@@ -121,12 +121,16 @@ def agreement(
             )
         dtype = _dtype(part)
         if dtype is None:
-            if not np.array_equal(machine, emulated):
+            size = part.element_bytes
+            chosen = _chosen(size, machine, was, sampled)
+            looked_at = int(chosen.sum())
+            if not np.array_equal(_elements(machine, size)[chosen], _elements(emulated, size)[chosen]):
                 opaque.append(f"'{part.name}' ({part.element})")
-            continue
-        looked_at, wrong, where = _different(part.name, dtype, machine, emulated, was, sampled, between)
-        if wrong:
-            return Agreement("no", f"{where}; {wrong:,} of {looked_at:,} elements differ")
+                continue
+        else:
+            looked_at, wrong, where = _different(part.name, dtype, machine, emulated, was, sampled, between)
+            if wrong:
+                return Agreement("no", f"{where}; {wrong:,} of {looked_at:,} elements differ")
         if part.output or not np.array_equal(machine, was):  # buffers that were only read are not compared
             compared += looked_at
             names.append(f"'{part.name}'")
@@ -162,9 +166,7 @@ def _different(
     """
     size = dtype.itemsize
     whole = len(machine) - len(machine) % size
-    chosen = np.ones(whole // size, dtype=bool)
-    if sampled:
-        chosen = (machine != was)[:whole].reshape(-1, size).any(axis=1)
+    chosen = _chosen(size, machine, was, sampled)
     if not sampled and np.array_equal(machine, emulated):
         return len(chosen), 0, ""
     got, expected = _values(machine[:whole], dtype), _values(emulated[:whole], dtype)
@@ -183,6 +185,17 @@ def _different(
     at = int(bad.argmax())
     where = f"{name}[{at}] is {got[at]:.9g} after the machine code, {expected[at]:.9g} after the checked run"
     return int(chosen.sum()), int(bad.sum()), where
+
+
+def _chosen(size: int, machine: np.ndarray, was: np.ndarray, sampled: bool) -> np.ndarray:
+    """True for each element of ``size`` bytes to compare: all, or those that a ``sampled`` run changed."""
+    if not sampled:
+        return np.ones(len(machine) // size, dtype=bool)
+    return np.asarray(_elements(machine != was, size).any(axis=1))
+
+
+def _elements(data: np.ndarray, size: int) -> np.ndarray:
+    return data[: len(data) - len(data) % size].reshape(-1, size)
 
 
 def _values(data: np.ndarray, dtype: torch.dtype) -> np.ndarray:
