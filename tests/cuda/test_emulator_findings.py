@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-
 import numpy as np
 import pytest
 
@@ -383,12 +381,3 @@ def test_an_element_of_a_shared_array_of_several_dimensions_is_named_as_declared
     found = cuda.load(text)["corner<32>"][1, 1].check(cuda.out(np.zeros(1, np.float32)))
     assert ["shared tile[5][0]," in found[0].message, "shared cube[1][2][3]," in found[1].message] == [True, True]
     assert found[0].index == 165
-
-
-def test_a_pointer_in_a_structure_is_explained() -> None:
-    text = "struct View { long n; int* data; }; __global__ void k(View view, int* y) { y[0] = view.data[3]; }"
-    data, y = np.zeros(8, "i4"), np.zeros(1, "i4")
-    found = cuda.load(text)["k"][1, 1].check(struct.pack("=qQ", 8, data.ctypes.data), y)
-    assert found[0].kind is OutOfBounds
-    assert "argument 'view' holds this pointer" in found[0].hint
-    assert "view" not in cuda.load(text)["k"][1, 1].check(struct.pack("=qQ", 8, 0), y)[0].hint

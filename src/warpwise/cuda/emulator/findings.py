@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 import shutil
-import struct
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -20,7 +19,6 @@ from warpwise.cuda.source.kernels import kernel_of, kernels
 
 if TYPE_CHECKING:
     from warpwise.cuda.emulator.compiler import Build
-    from warpwise.cuda.launch.arguments import Buffer, Scalar
 
 KINDS: tuple[type[errors.KernelError], ...] = (
     errors.KernelError,
@@ -300,27 +298,6 @@ def _hint(kind: type[errors.KernelError], report: Report, block: Index3, text: s
             "(inout: in the shell)"
         )
     return ""
-
-
-IN_A_STRUCTURE = "the memory behind a pointer in a structure is known only in load_inline and `warpwise run`"
-_ADDRESS = re.compile(r"\baddress 0x([0-9a-f]+): the address is not in an argument")
-
-
-def with_structure_hint(found: Finding, arguments: Iterable[Buffer | Scalar]) -> Finding:
-    """Return ``found``, with a hint if the accessed address is behind a pointer in a structure passed by value."""
-    named = None if found.hint else _ADDRESS.search(found.message)
-    if named is None:
-        return found
-    address = int(named[1], 16)
-    for argument in arguments:
-        data = getattr(argument, "data", b"")
-        for word in struct.unpack_from(f"<{len(data) // 8}Q", data):
-            if word >= _LOWEST_POINTER and 0 <= address - word < 1 << 32:
-                return replace(found, hint=f"argument '{argument.name}' holds this pointer: {IN_A_STRUCTURE}")
-    return found
-
-
-_LOWEST_POINTER = 1 << 16  # smaller numbers are sizes and strides
 
 
 def _filled(report: Report) -> str:

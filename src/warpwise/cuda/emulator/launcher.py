@@ -143,10 +143,11 @@ def launch(
         if not result.report_count:
             return local
         from warpwise.cuda.emulator import findings
+        from warpwise.cuda.emulator.pointer_hints import with_pointer_hint
 
         reports = [result.reports[index] for index in range(result.report_count)]
         found = findings.translate(build, reports, result.load_bias, block)
-        return [*(findings.with_structure_hint(each, arguments) for each in found), *local]
+        return [*(with_pointer_hint(each, arguments) for each in found), *local]
     finally:
         handle.ww_release_result(ctypes.byref(result))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warpwise.cuda.emulator import runtime
-from warpwise.cuda.emulator.findings import IN_A_STRUCTURE
+from warpwise.cuda.emulator.pointer_hints import IN_A_STRUCTURE
 from warpwise.cuda.errors import Finding, shown_path
 from warpwise.cuda.program import native
 
