@@ -327,6 +327,21 @@ def test_a_missing_wait_for_a_copy_is_a_data_race(name: str) -> None:
     assert "memcpy_async" in findings[0].access.text + findings[0].other.text
 
 
+@pytest.mark.parametrize("order", ["forward", "reverse", "shuffle"])
+def test_a_copy_without_a_wait_and_a_barrier_says_both_and_first_the_wait(order: str) -> None:
+    source = """#include <cooperative_groups/memcpy_async.h>
+    __global__ void f(const float* x, float* y) {
+      __shared__ float s[128];
+      cooperative_groups::memcpy_async(cooperative_groups::this_thread_block(), s, x, sizeof s);
+      y[threadIdx.x] = s[127 - threadIdx.x];
+    }"""
+    findings = cuda.load(source)["f"][1, 128].check(np.zeros(128, "f4"), cuda.out(np.zeros(128, "f4")), order=order)
+    races = [finding for finding in findings if finding.kind is DataRace]
+    assert races == findings[: len(races)] and len(races) > 1
+    assert "the copy has not been waited for" in races[0].hint
+    assert all("after a wait for it" in race.hint for race in races[1:])
+
+
 def test_barrier_objects() -> None:
     x = np.arange(64, dtype="i4")
     assert check("barrier_phases", 1, 64, x, 3, 64) == []

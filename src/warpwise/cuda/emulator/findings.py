@@ -80,23 +80,28 @@ def _merged(findings: Iterable[Finding]) -> list[Finding]:
         number = finding.message if finding.kind is errors.SpecialValue else ""
         key = (finding.kind, finding.variable, finding.space, number, *sides) if known else len(kept)
         first = kept.get(key)
-        kept[key] = replace(first, count=first.count + finding.count) if first else finding
+        hint = finding.hint if first is None or finding.hint == _NOT_WAITED_FOR else first.hint
+        kept[key] = replace(first, count=first.count + finding.count, hint=hint) if first else finding
     return list(kept.values())
 
 
 def _rank(findings: Sequence[Finding], finding: Finding) -> int:
-    """Return a sort key. A race on unwritten memory is also an uninitialised read; the race comes first."""
+    """Return a sort key. A race on unwritten memory is also an uninitialised read; the race comes first.
+
+    Of the races of one variable, the one with a copy that is certainly not waited for comes first: other races with the
+    copy may have the same cause.
+    """
     first = findings.index(finding)
-    if finding.kind is errors.DataRace:
-        twins = [
-            index
-            for index, other in enumerate(findings)
-            if other.kind is errors.UninitializedRead
-            and other.variable == finding.variable
-            and other.space == finding.space
-        ]
-        return 2 * min([first, *twins]) - 1
-    return 2 * first
+    if finding.kind is not errors.DataRace:
+        return 2 * first
+    decides = finding.hint == _NOT_WAITED_FOR
+    after = (errors.UninitializedRead, errors.DataRace) if decides else (errors.UninitializedRead,)
+    twins = [
+        index
+        for index, other in enumerate(findings)
+        if other.kind in after and other.variable == finding.variable and other.space == finding.space
+    ]
+    return 2 * min([first, *twins]) - 1 - decides
 
 
 def _finding(
@@ -258,6 +263,7 @@ def _distance(report: Report) -> str:
     return f"{report.index - report.elements + 1:,} past the last"
 
 
+_NOT_WAITED_FOR = "the copy has not been waited for: wait for its group, pipeline stage or barrier first"
 # What the async proxy does for a thread, by the label of the access.
 _ASYNC_HINTS = {
     "bulk load": "the mbarrier of the bulk copy has not been waited for",
@@ -275,7 +281,7 @@ def _hint(kind: type[errors.KernelError], report: Report, block: Index3, text: s
         if missing := report.hint.decode(errors="replace"):
             return missing
         if ACTIONS[report.other.action] == "asynchronous copy":
-            return "the copy has not been waited for: wait for its group, pipeline stage or barrier first"
+            return _NOT_WAITED_FOR
         if list(report.access.block) != list(report.other.block):
             if SPACES[report.space] in ("shared", "dynamic shared"):
                 return "no barrier of the cluster, with release and acquire, separates the two"

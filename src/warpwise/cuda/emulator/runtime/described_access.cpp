@@ -65,9 +65,10 @@ Report race_report(const Slot& slot, const AccessInfo& access, Address word, boo
   report.access_bytes = access.bytes;
   report.has_other = 1;
   describe_stamp(report.other, other, other_wrote);
-  if ((other & kClockBits) != kInFlight || !other_wrote)
-    explain_race(other, report.hint, sizeof report.hint);
-  else if (epoch_of(other) == runtime.epoch && thread_of(other) != runtime.current->id && !runtime.clocks_used)
+  const bool in_flight = (other & kClockBits) == kInFlight && other_wrote;
+  if (!in_flight) explain_race(other, report.hint, sizeof report.hint);
+  if ((in_flight || (access.async_copy && write && !*report.hint)) && epoch_of(other) == runtime.epoch &&
+      thread_of(other) != runtime.current->id && !runtime.clocks_used)
     snprintf(report.hint, sizeof report.hint,
              "no __syncthreads() separates the two: one is missing before the copy, or after a wait for it");
   return report;

@@ -33,6 +33,8 @@ void add_report(const Report& report) {
   for (Report& known : runtime.reports)
     if (same_defect(known, report)) {
       known.count++;
+      // A copy that its own thread has not waited for explains the races of other threads with it.
+      if (report.other.action == kAsyncCopy && !*report.hint) *known.hint = 0;
       return;
     }
   if (runtime.reports.size() < runtime.max_findings) runtime.reports.push_back(report);
