@@ -241,7 +241,7 @@ __device__ void write_after_the_unlock(int* data, int* flag) {
 __device__ void lock_in_a_block(int* data, int* flag) { LOCKED_IN_BLOCK(__threadfence_block(), __threadfence_block()); }
 // 1 64 race: no fence (acquire)
 __device__ void lock_in_a_block_without_acquire(int* data, int* flag) { LOCKED_IN_BLOCK(, __threadfence_block()); }
-// 1 64 race: not ordered
+// 1 64 race: no fence (release) separates
 __device__ void lock_in_a_block_without_release(int* data, int* flag) { LOCKED_IN_BLOCK(__threadfence_block(), ); }
-// 1 64 race: not ordered
+// 1 64 race: no fence (release) separates
 __device__ void lock_in_a_block_without_fences(int* data, int* flag) { LOCKED_IN_BLOCK(, ); }

@@ -20,6 +20,13 @@ UPDATES = {
     "if (data[0] < threadIdx.x) data[0] = threadIdx.x;": "use atomicMax",
     "if (data[0] > -int(threadIdx.x))\n data[0] = -int(threadIdx.x);": "use atomicMin",
     "if (threadIdx.x < 32) atomicAdd(data, 1); else data[0] += 1;": "use atomicAdd",
+    "atomicAdd(flag, 1); data[0]++;": "use atomicAdd",
+    # A sum by atomicCAS is no lock.
+    "for (int x = 0, old; (old = atomicCAS(flag, x, x + 1)) != x; x = old) {} data[0]++;": "use atomicAdd",
+    "while (atomicCAS(flag, 0, 1)) {}\n data[0]++; atomicExch(flag, 0);": (
+        "no fence (release) separates the other access from the write at line 16 that frees the lock: use "
+        "__threadfence() there and after taking it"
+    ),
 }
 SOURCE = "\n".join(f"__global__ void update_{i}(int* data, int* flag) {{ {text} }}" for i, text in enumerate(UPDATES))
 MODULE = cuda.load(SOURCE)

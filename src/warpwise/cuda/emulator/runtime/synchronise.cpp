@@ -327,12 +327,6 @@ void note_update(Address address, uint64_t write) {
   update_count++;
 }
 
-static bool follows(uint64_t write, uint64_t other) {
-  const uint32_t epoch = epoch_of(write), before = epoch_of(other);
-  if (!epoch || thread_of(write) != thread_of(other) || block_number_of(epoch) != block_number_of(before)) return false;
-  return epoch > before || (epoch == before && clock_of(write) >= clock_of(other));
-}
-
 // A strong write by the thread of the access `other`, after this access, that the running block has observed, or 0. The
 // block has observed it if it has read the value, or a later value that contains it, such as that of a counter.
 // `released` is true if a release of the word precedes `other`.
@@ -375,13 +369,16 @@ void explain_race(uint64_t other, char* to, size_t size) {
   char line[32] = "";
   if (!is_withheld(other)) {
     bool released = false;
-    const uint64_t flag = block_number_of(epoch_of(other)) != block.number ? observed_flag(block, other, released) : 0;
+    const bool in_block = block_number_of(epoch_of(other)) == block.number;
+    const uint64_t flag = in_block ? freed_lock(thread, other) : observed_flag(block, other, released);
     const int number = ww_line_of(place_of(flag));
     if (number > 0) snprintf(line, sizeof line, " at line %d", number);
     if (flag)
       snprintf(to, size,
-               released ? "the flag was read, but the access of the other thread follows the release of the flag%s"
-                        : "the flag was read, but no fence (release) precedes the write of the flag%s",
+               in_block   ? "no fence (release) separates the other access from the write%s that frees the lock: use "
+                            "__threadfence() there and after taking it"
+               : released ? "the flag was read, but the access of the other thread follows the release of the flag%s"
+                          : "the flag was read, but no fence (release) precedes the write of the flag%s",
                line);
     return;
   }

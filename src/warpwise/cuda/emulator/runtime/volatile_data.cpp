@@ -96,6 +96,21 @@ void end_section(Thread& thread) {
   thread.lock = 0;
 }
 
+bool follows(uint64_t write, uint64_t other) {
+  const uint32_t epoch = epoch_of(write), before = epoch_of(other);
+  if (!epoch || thread_of(write) != thread_of(other) || block_number_of(epoch) != block_number_of(before)) return false;
+  return epoch > before || (epoch == before && clock_of(write) >= clock_of(other));
+}
+
+uint64_t freed_lock(const Thread& thread, uint64_t other) {
+  const Block& block = *thread.block;
+  if (!thread.lock || thread_of(other) >= block.threads) return 0;
+  // A word that a thread changes by atomicCAS only, such as a sum, is no lock: it stays the `lock` of the thread.
+  if (block.thread[thread_of(other)].lock == thread.lock) return 0;
+  const auto write = block.observed_writes.find(thread.lock & ~Address{3});
+  return write != block.observed_writes.end() && follows(write->second, other) ? write->second : 0;
+}
+
 void report_suspects() {
   for (const auto& [word, each] : suspects) add_report(each.report);
   suspects.clear();

@@ -27,6 +27,10 @@ void suspect(Address word, uint64_t read, const Report& report);
 void note_volatile(Address address, bool write);
 void begin_section(Thread& thread, Address lock);  // a compare-and-swap has changed `lock`
 void end_section(Thread& thread);
+bool follows(uint64_t write, uint64_t other);  // `write` is by the thread of `other`, in the same fenced part or later
+// The write that has freed the lock of the running thread, by the thread of the access `other` of its block and not
+// certainly before this access, or 0.
+uint64_t freed_lock(const Thread& thread, uint64_t other);
 void report_suspects();
 void forget_volatile();
 
