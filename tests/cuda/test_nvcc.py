@@ -67,6 +67,37 @@ def test_symbols_types_and_constants_of_nvcc(expression: str, symbol: str, types
     assert made.constants.keys() == {"ns::weights", "ns::radius"}
 
 
+SEVERAL = """
+__global__ void dot(const float* a, const float* b, float* c) { c[0] = a[0] * b[0]; }
+template <class T> __global__ void cast(const float* a, const float* b, T* c) { c[0] = a[0] + b[0]; }
+template __global__ void cast<int>(const float*, const float*, int*);
+template __global__ void cast<float>(const float*, const float*, float*);
+namespace ns {
+__global__ void sum(const float* a, const float* b) {}
+__global__ void sum(const float* a, const float* b, float* c) {}
+extern "C" __global__ void plain(const float* a, const float* b) {}
+namespace { __global__ void hidden(const float* a, const float* b) {} }
+}
+"""
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    "expression, symbol",
+    [
+        ("dot", "_Z3dotPKfS0_Pf"),
+        ("cast<int>", "_Z4castIiEvPKfS1_PT_"),
+        ("static_cast<void (*)(const float*, const float*, float*)>(&ns::sum)", "_ZN2ns3sumEPKfS1_Pf"),
+        ("ns::plain", "plain"),
+        ("ns::hidden", "6hiddenEPKfS2_"),
+    ],
+)
+def test_kernels_that_repeat_a_type_in_a_unit_of_several_kernels(expression: str, symbol: str) -> None:
+    made = by_nvcc(SEVERAL, expression)
+    assert made.symbol.endswith(symbol)
+    assert made.symbol.encode() + b"\0" in made.cubin
+
+
 @needs_nvcc
 def test_a_grid_barrier_is_found_in_the_code_of_nvcc() -> None:
     text = "#include <cooperative_groups.h>\n__global__ void k(int* x) { cooperative_groups::this_grid().sync(); }"

@@ -45,6 +45,7 @@ _SPELLED = re.compile(r"__attribute__\(\((global|device|host|shared|constant|man
 # Headers of host libraries include these, and are left out.
 _IMPLICIT = "#include <float.h>\n#include <limits.h>\n#include <stdint.h>\n"
 _ENTRY_FILE = "<warpwise entry>"
+_FORMAT = 2  # of cached results
 
 
 def find() -> Path | None:
@@ -67,9 +68,9 @@ def _find(home: str, path: str) -> Path | None:
 
 
 def identity() -> str:
-    """The path and the version of nvcc, "" if there is none: part of what is cached with its results."""
+    """The path, the version and the format of nvcc's results, "" if there is none: part of what is cached with them."""
     file = find()
-    return f"{file} {_version(file)}" if file else ""
+    return f"{file} {_version(file)} {_FORMAT}" if file else ""
 
 
 @functools.lru_cache(maxsize=4)
@@ -104,14 +105,15 @@ def compile(source: FlatSource) -> Compiled:
             raise source.error(_errors(log.replace(str(unit), source.file), source), pruned)
         code = cubin.read_bytes()
     entries = _ENTRY.findall(log)
-    symbol = _symbol(_only(entries, "ww_kernel"), entries, code)
+    function_type = demangle(_only(entries, "ww_signature"))
+    symbol = _symbol(_only(entries, "ww_kernel"), function_type, entries)
     variables = [entry for entry in entries if "ww_variable" in entry]
-    by_name = {_name(entry): _symbol(entry, (), code) for entry in variables}
+    by_name = {_name(entry): _variable(entry, code) for entry in variables}
     return Compiled(
         source.given,
         source.arch,
         symbol,
-        demangle(_only(entries, "ww_signature")),
+        function_type,
         **resources(log, symbol),
         cooperative=synchronises_grid(code, symbol),
         programmatic=waits_for_previous(code, symbol),
@@ -155,35 +157,47 @@ def _only(entries: list[str], part: str) -> str:
     return next(entry for entry in entries if re.match(rf"_Z\d+{part}I", entry))
 
 
-def _symbol(instance: str, entries: Sequence[str], code: bytes) -> str:
-    """The symbol that an instance names: `_Z9ww_kernelIXadL_Z3fooPfEEEvv` names _Z3fooPf.
+def _symbol(instance: str, function_type: str, entries: Sequence[str]) -> str:
+    """The symbol of the kernel that an instance names: `_Z9ww_kernelIXadL_Z3fooPKfS1_EEEvv` names _Z3fooPKfS0_.
 
-    A mangled name inside another one may abbreviate parts that are written out in the symbol itself.
+    The C++ names are compared, because a mangled name inside another one has other numbers for the parts it repeats.
+    The demangler omits the parameters of a function of a namespace inside another name: ``function_type`` has them.
     """
-    mangled = _argument(instance)
-    if mangled.encode() + b"\0" in code:
-        return mangled
     own = [entry for entry in entries if not re.match(r"_Z\d+ww_", entry)]
-    if len(own) != 1:
-        name = _base(mangled)
-        own = [entry for entry in own if _base(entry) == name] or [name]
-    return own[0]
+    if len(own) == 1:
+        return own[0]
+    named = demangle(instance).removeprefix("void ww_kernel<&").removesuffix(">()")
+    if named.startswith("(") and named.endswith(")"):
+        named = named[1:-1]
+    parameters = function_type.partition("(*)")[2].removesuffix(">()")
+    c_name = _base(named).rpartition("::")[2]  # of extern "C"
+    matches = [entry for entry in own if _plain(entry) in (named, named + parameters, c_name)]
+    return (matches or [entry for entry in own if _base(_plain(entry)) == _base(named)])[0]
+
+
+def _variable(instance: str, code: bytes) -> str:
+    mangled = _argument(instance)
+    return mangled if mangled.encode() + b"\0" in code else _base(_plain(mangled))
 
 
 def _argument(instance: str) -> str:
-    match = re.match(r"_Z\d+ww_(?:kernel|variable)IXadL(_Z.+)EEEvv$", instance)
+    match = re.match(r"_Z\d+ww_variableIXadL(_Z.+)EEEvv$", instance)
     if match is None:
-        raise ValueError(f"{instance!r} is not an instance of ww_kernel or ww_variable")
+        raise ValueError(f"{instance!r} is not an instance of ww_variable")
     return match[1]
 
 
-def _base(symbol: str) -> str:
-    """The name of a function or a variable with its namespaces, without template arguments and parameters."""
+def _plain(symbol: str) -> str:
+    """The C++ name of a symbol; the symbol itself if it is not mangled (extern "C")."""
     try:
-        plain = demangle(symbol)
-    except ValueError:  # extern "C"
+        return demangle(symbol)
+    except ValueError:
         return symbol
-    return re.split(r"[(<]", plain.removeprefix("void "))[0]
+
+
+def _base(name: str) -> str:
+    """The name of a function or a variable with its namespaces, without template arguments and parameters."""
+    return re.split(r"[(<]", name.removeprefix("void ").replace("(anonymous namespace)::", ""))[0]
 
 
 def _name(instance: str) -> str:
