@@ -96,6 +96,27 @@ def test_kernels_with_their_parameters_bounds_and_lines() -> None:
     assert found["plain"].launch_bounds is None
 
 
+@pytest.mark.parametrize(
+    "parameter, expected",
+    [
+        ("int half", ("int", "half")),
+        ("half half", ("half", "half")),
+        ("const half", ("const half", "")),
+        ("unsigned int", ("unsigned int", "")),
+        ("const ns::T", ("const ns::T", "")),
+        ("struct S s", ("struct S", "s")),
+        ("float* __restrict__ const out", ("float* __restrict__ const", "out")),
+        ("const float (*in)[32]", ("const float (*)[32]", "in")),
+        ("T (* const __restrict__ rows)[N][4]", ("T (* const __restrict__)[N][4]", "rows")),
+        ("int (*)[3]", ("int (*)[3]", "")),
+        ("const int (&n)", ("const int (&)", "n")),
+        ("float x[2][3]", ("float**", "x")),
+    ],
+)
+def test_the_name_of_a_parameter_is_its_last_identifier_after_a_type(parameter: str, expected: tuple[str, str]) -> None:
+    assert kernels(f"__global__ void k({parameter}) {{}}")["k"].parameters == (expected,)
+
+
 def test_a_kernel_defined_with_a_qualified_name_has_its_namespaces() -> None:
     found = kernels("""
         namespace sort { __global__ void scan(int* x); namespace pairs { template <int n> __global__ void move(); } }

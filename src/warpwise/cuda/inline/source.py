@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from warpwise.cuda.errors import CompileError, UnsupportedFeature
 from warpwise.cuda.inline.functors import called_on_host, is_call_operator
 from warpwise.cuda.source.declarations import Declaration, Macro, declarations, macros, significant
+from warpwise.cuda.source.kernels import TYPE_WORDS, name_index
 from warpwise.cuda.source.lexer import Lines, Token, closing, closing_angle, lex, split
 
 # A macro of this name would break the attributes of the C++ library's headers.
 _NOINLINE = re.compile(r"(?<![(\w])__noinline__\b")
 _CONFIGURE = "::warpwise_host::configure"
 _STATEMENTS = frozenset({"else", "do", "return"})
-_TYPE_WORDS = frozenset(
-    {"int", "float", "double", "char", "short", "long", "bool", "unsigned", "signed", "const", "volatile"}
-)
 
 
 @dataclass(frozen=True)
@@ -192,9 +190,9 @@ def _stub(text: str, tokens: Sequence[Token], kernel: Declaration) -> list[Edit]
         declared = split(part, "=")[0]
         if not declared or [token.text for token in declared] == ["void"]:
             continue
-        name = _parameter_name(declared)
-        if name is None:
-            name = f"ww_{len(names)}"
+        at = name_index(declared)
+        name = f"ww_{len(names)}" if at is None else declared[at].text
+        if at is None:
             edits.append(Edit(declared[-1].end, declared[-1].end, " " + name))
         dots = "..." if any(token.text == "..." for token in declared) else ""
         pack = pack or bool(dots)
@@ -217,20 +215,6 @@ def _stub(text: str, tokens: Sequence[Token], kernel: Declaration) -> list[Edit]
     return [*edits, Edit(start, end, body + _preserved_lines(text, tokens, start, end))]
 
 
-def _parameter_name(declared: Sequence[Token]) -> str | None:
-    """The name of a declared parameter; None if it has none."""
-    for index, token in enumerate(declared[:-2]):
-        if token.text == "(" and declared[index + 1].text in ("*", "&") and declared[index + 2].kind == "identifier":
-            return declared[index + 2].text  # float (*rows)[16]
-    kept = list(declared)
-    while kept[-1].text == "]":
-        kept = kept[: max(i for i, token in enumerate(kept) if token.text == "[")]
-    last, before = kept[-1], kept[-2] if len(kept) > 1 else None
-    named = before is not None and before.text not in ("::", "struct", "class", "enum", "typename", "const")
-    named = named or (len(kept) > 2 and kept[-2].text == "const")  # double* const a, but not const Type
-    return last.text if named and last.kind == "identifier" and last.text not in _TYPE_WORDS else None
-
-
 def _instance_name(text: str, kernel: Declaration) -> str:
     """The expression that names the kernel's own instance inside its body, without ``&``."""
     assert kernel.parameters is not None
@@ -248,7 +232,7 @@ def _instance_name(text: str, kernel: Declaration) -> str:
     arguments = []
     for part in split(tokens[2:end]):
         declared = split(part, "=")[0]
-        named = len(declared) > 1 and declared[-1].kind == "identifier" and declared[-1].text not in _TYPE_WORDS
+        named = len(declared) > 1 and declared[-1].kind == "identifier" and declared[-1].text not in TYPE_WORDS
         if not named or declared[-1].text in ("typename", "class"):
             break  # unnamed: it has a default, as do all that follow
         pack = any(token.text == "..." for token in declared)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from warpwise.cuda.source.declarations import Declaration, declarations
@@ -132,26 +133,46 @@ def parameters_of(declaration: Declaration) -> tuple[tuple[str, str], ...]:
         tokens = split(part, "=")[0]
         if not tokens or (len(tokens) == 1 and tokens[0].text == "void"):
             continue
-        array = ""
-        while tokens[-1].text == "]":
-            start = max(i for i, t in enumerate(tokens) if t.text == "[")
-            tokens, array = tokens[:start], "*"
-        named = len(tokens) > 1 and tokens[-1].kind == "identifier" and tokens[-1].text not in _TYPE_WORDS
-        name = tokens[-1].text if named else ""
-        result.append((_spell(tokens[:-1] if named else tokens) + array, name))
+        at = name_index(tokens)
+        declared = _spell(tokens if at is None else tokens[:at] + tokens[at + 1 :])
+        array = re.fullmatch(r"(.*[^)\]])((?:\[[^\[\]]*\])+)", declared)  # not a pointer to an array, int (*)[16]
+        if array:
+            declared = array[1] + "*" * array[2].count("[")
+        result.append((declared, "" if at is None else tokens[at].text))
     return tuple(result)
 
 
-_TYPE_WORDS = frozenset({
-    "int", "float", "double", "char", "short", "long", "bool", "unsigned", "signed", "const", "volatile", "half",
-    "__restrict__",
-})  # fmt: skip
+_QUALIFIERS = frozenset({"const", "volatile", "__restrict__", "__restrict", "restrict", "__grid_constant__"})
+_BEFORE_TYPES = frozenset({"struct", "class", "enum", "typename"})
+TYPE_WORDS = _QUALIFIERS | {"int", "float", "double", "char", "short", "long", "bool", "unsigned", "signed", "auto"}
+"""Identifiers of a parameter's type that cannot be its name."""
 
 
-def _spell(tokens: list[Token]) -> str:
+def name_index(declared: Sequence[Token]) -> int | None:
+    """The index of the name among the tokens of a declared parameter, None if it has none.
+
+    The name is the last identifier, if a type precedes it: "half" in "int half" and in "half half", none in "half".
+    """
+    for index, token in enumerate(declared[:-2]):
+        if token.text == "(" and declared[index + 1].text in ("*", "&"):
+            inner = index + 2
+            while declared[inner].text in _QUALIFIERS:
+                inner += 1
+            if declared[inner].kind == "identifier":
+                return inner  # float (*rows)[16]
+    last = len(declared) - 1
+    while declared[last].text == "]":
+        last = max(i for i, token in enumerate(declared[:last]) if token.text == "[") - 1
+    if last < 1 or declared[last].kind != "identifier" or declared[last].text in TYPE_WORDS:
+        return None
+    typed = any(t.kind == "identifier" and t.text not in _QUALIFIERS | _BEFORE_TYPES for t in declared[:last])
+    return last if typed and declared[last - 1].text not in ("::", *_BEFORE_TYPES) else None
+
+
+def _spell(tokens: Sequence[Token]) -> str:
     text = ""
     for token in tokens:
-        glue = not text or token.text in "*&,>:" or token.text in ("::", "<") or text.endswith(("::", "<"))
+        glue = not text or token.text in "*&,>:)[]" or token.text in ("::", "<") or text.endswith(("::", "<", "(", "["))
         text += token.text if glue else " " + token.text
     return text
 
