@@ -63,6 +63,20 @@ def test_an_unknown_template_argument_is_not_called_an_overload() -> None:
     assert "several functions" not in str(raised.value)
 
 
+def test_a_template_argument_of_the_wrong_kind_is_not_called_an_overload() -> None:
+    text = """
+enum class Mode { sum, max };
+template <Mode M, int N = 4> __global__ void fold(int* x) { x[0] = N; }
+template <> __global__ void fold<Mode::max, 8>(int* x) { x[0] = 1; }
+template <class T> __global__ void either(T* x) {}
+template <class T> __device__ void either(T* x, int n) {}
+"""
+    with pytest.raises(cuda.CompileError, match="fold<3>: <3> does not fit fold, which has <Mode M, int N = 4>"):
+        build(text, "fold.cu", "fold<3>")
+    with pytest.raises(cuda.CompileError, match="either<int>: several functions have this name"):
+        build(text, "fold.cu", "either<int>")
+
+
 def test_a_missing_template_argument_is_named() -> None:
     missing = r"fill<float>: no template argument for int N; deep::er::fill has <typename T, int N>"
     with pytest.raises(cuda.CompileError, match=missing):

@@ -10,8 +10,10 @@ from warpwise.cuda.emulator.rewrite import ABSENT
 from warpwise.cuda.emulator.toolchain import INCLUDE
 from warpwise.cuda.errors import UnsupportedFeature
 from warpwise.cuda.source.advice import removed_advice
+from warpwise.cuda.source.declarations import declarations
+from warpwise.cuda.source.directives import macros, significant
 from warpwise.cuda.source.includes import toolkit
-from warpwise.cuda.source.kernels import OVERLOAD, KernelDeclaration, kernel_of, kernels
+from warpwise.cuda.source.kernels import LIBRARY, OVERLOAD, KernelDeclaration, kernel_of, kernels
 from warpwise.cuda.source.lexer import lex, split
 
 _FULL_DISK = re.compile(r"No space left on device|File size limit exceeded|Disk quota exceeded")
@@ -140,7 +142,7 @@ def readable(message: str, file: str, text: str, expression: str) -> str:
             continue
         if where == "<warpwise entry>":
             found = kernels(text)
-            reason = _missing_arguments(expression, found) or _overloads(expression, match[5])
+            reason = _missing_arguments(expression, found) or _overloads(expression, match[5], text)
             reason = reason or f"{match[5]}{_known(found)}"
             lines.append(f"{file}: {expression}: {reason}")
             continue
@@ -167,14 +169,30 @@ def _missing_arguments(expression: str, found: dict[str, KernelDeclaration]) -> 
     return f"no template argument for {', '.join(missing)}; {first} has <{', '.join(kernel.template_parameters)}>"
 
 
-def _overloads(expression: str, message: str) -> str:
-    """Advice on how to name one of several functions called ``expression``, if the compiler cannot choose."""
+def _overloads(expression: str, message: str, text: str) -> str:
+    """The cause if the compiler cannot choose a function: wrong template arguments, or several of this name."""
     if not re.search("unable to deduce|overloaded function", message):
         return ""
+    kernel = kernel_of(expression, kernels(text))
+    name, _, given = expression.partition("<")
+    if kernel is not None and kernel.template and given and not OVERLOAD.match(expression) and _alone(kernel, text):
+        return f"<{given.rstrip()} does not fit {name}, which has <{', '.join(kernel.template_parameters)}>"
     return (
         f"several functions have this name; name one by its parameters, as in "
         f'"static_cast<void (*)(float*, int)>({expression})"'
     )
+
+
+def _alone(kernel: KernelDeclaration, text: str) -> bool:
+    """True if ``text`` defines no other function of the kernel's name, and the headers always included declare none."""
+    tokens = lex(text)
+    defined = [
+        each
+        for each in declarations(significant(tokens), macros(tokens))
+        if each.kind == "function" and each.body and each.name == kernel.name
+    ]
+    specialised = [each for each in defined if [token.text for token in each.tokens[:3]] == ["template", "<", ">"]]
+    return len(defined) - len(specialised) == 1 and kernel.name not in LIBRARY
 
 
 def _known(found: Mapping[str, object]) -> str:
