@@ -124,6 +124,20 @@ def test_a_constexpr_of_an_autotuned_kernel_replaces_that_of_its_configuration(t
     assert done.return_value == 1 and "UnwrittenOutput: twice" in said(done), said(done)
 
 
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        (["--block", "32"], "twice is a Triton kernel: --block is for CUDA kernels"),
+        (["--shared", "8", "--define", "N=2"], "twice is a Triton kernel: --shared, --define are for CUDA kernels"),
+    ],
+)
+def test_options_of_cuda_kernels_are_refused_for_a_triton_kernel(tmp_path: Path, given: list[str], words: str) -> None:
+    path = tmp_path / "autotuned_kernel_of_check.py"
+    path.write_text(AUTOTUNED)
+    done = check(path, "--kernel", "twice", "--grid", "16", "--arg", "x=f32[1000]", *given)
+    assert words in said(done)
+
+
 def test_a_file_without_an_operation_lists_its_kernels(tmp_path: Path) -> None:
     path = tmp_path / "autotuned_kernel_of_check.py"
     path.write_text(AUTOTUNED)

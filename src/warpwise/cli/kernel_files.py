@@ -121,6 +121,10 @@ def _of_python(file: Path, options: KernelOptions, target: str, seed: int) -> Ke
         return _of_cuda(found[options.expression], options, given)
     if isinstance(found, cuda.Kernel):
         return _of_cuda(found, options, given)
+    named = {name: value for name, value in options.given().items() if name not in ("--kernel", "--grid", "--arg")}
+    if ignored := [name for name, value in named.items() if value]:
+        verb = "is" if len(ignored) == 1 else "are"
+        raise click.UsageError(f"{base} is a Triton kernel: {', '.join(ignored)} {verb} for CUDA kernels")
     return _of_triton(found, options.expression, options.grid, given, target)
 
 
