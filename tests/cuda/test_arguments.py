@@ -203,6 +203,18 @@ def test_the_number_of_arguments_is_checked_first() -> None:
         Binder("k", (), ()).cpu([1])
 
 
+def test_default_arguments_are_to_be_passed() -> None:
+    module = cuda.load("""
+__global__ void scale(float* x, int n = 3, float f = -1.5f);
+__global__ void scale(float* x, int n, float f) { x[0] = n * f; }
+""")
+    message = r"takes 3 arguments \(float\* x, int n, float f\), got 2; .*\(int n = 3, float f = - 1.5f\): pass all"
+    with pytest.raises(ArgumentError, match=message):
+        module["scale"][1, 1](torch.zeros(1), 2)
+    with pytest.raises(ArgumentError, match="got 4$"):
+        module["scale"][1, 1](torch.zeros(1), 2, 3.0, 4)
+
+
 def test_a_message_gives_position_and_parameter() -> None:
     with pytest.raises(ArgumentError, match="kernel<4>: argument 1 'n' is declared int, got float 2.0"):
         binder("float*, int", names=("x", "n")).cpu([torch.zeros(3), 2.0])

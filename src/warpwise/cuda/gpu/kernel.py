@@ -77,8 +77,9 @@ class GpuKernel:
         parameters = parse(self.compiled.function_type)
         layout = [self._done(cu.cuKernelGetParamInfo(handle, i), "loading", pair=True) for i in range(len(parameters))]
         offsets, sizes = [offset for offset, _ in layout], [size for _, size in layout]
-        declared = self.kernel.declaration.parameters if self.kernel.declaration else ()
-        self.binder = Binder(name, parameters, sizes, declared)
+        declaration = self.kernel.declaration
+        named = (declaration.parameters, declaration.defaults) if declaration else ()
+        self.binder = Binder(name, parameters, sizes, *named)
         self.parameters = Parameters([slot.code for slot in self.binder.slots], offsets, sizes)
 
     def _attribute(self, which: Any) -> int:

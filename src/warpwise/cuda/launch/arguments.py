@@ -239,7 +239,8 @@ def _error(slot: PointerSlot | ScalarSlot, came: str, advice: str) -> ArgumentEr
 class Binder:
     """All parameters of one kernel. It is made once for a kernel, which is slow; binding arguments is fast.
 
-    ``sizes`` are the parameters' sizes in bytes; ``declared`` their types and names as in the source, if known.
+    ``sizes`` are the parameters' sizes in bytes; ``declared`` their types and names as in the source, if known, and
+    ``defaults`` those that have default arguments, as "int n = 3".
     """
 
     def __init__(
@@ -248,8 +249,9 @@ class Binder:
         parameters: Sequence[Parameter],
         sizes: Sequence[int],
         declared: Sequence[tuple[str, str]] = (),
+        defaults: Sequence[str] = (),
     ) -> None:
-        self.kernel = kernel
+        self.kernel, self.defaults = kernel, defaults
         named = declared if len(declared) == len(parameters) else [(p.text, f"#{i}") for i, p in enumerate(parameters)]
         self.signature = ", ".join(f"{text} {name}".strip() for text, name in named)
         self.slots: list[PointerSlot | ScalarSlot] = []
@@ -300,9 +302,10 @@ class Binder:
 
     def _count(self, args: Sequence[Any]) -> ArgumentError:
         plural = "" if len(self.slots) == 1 else "s"
-        return ArgumentError(
-            f"{self.kernel}: takes {len(self.slots)} argument{plural} ({self.signature}), got {len(args)}"
-        )
+        message = f"{self.kernel}: takes {len(self.slots)} argument{plural} ({self.signature}), got {len(args)}"
+        if self.defaults and len(args) < len(self.slots):
+            message += f"; a launch from Python does not use default arguments ({', '.join(self.defaults)}): pass all"
+        return ArgumentError(message)
 
     def _check_outputs_alone(self, bound: Sequence[Buffer | Scalar]) -> None:
         """Check that no output overlaps another argument, since outputs are filled with NaN before the launch."""

@@ -115,8 +115,8 @@ class Kernel:
     def binder(self, build: Build) -> Binder:
         """The binder that checks and packs this kernel's arguments for the emulator."""
         if self._binder is None:
-            declared = self.declaration.parameters if self.declaration else ()
-            self._binder = Binder(self.expression, parse(build.function_type), build.sizes, declared)
+            named = (self.declaration.parameters, self.declaration.defaults) if self.declaration else ()
+            self._binder = Binder(self.expression, parse(build.function_type), build.sizes, *named)
         return self._binder
 
     def on_gpu(self, device: torch.device) -> GpuKernel:

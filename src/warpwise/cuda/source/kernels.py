@@ -41,7 +41,7 @@ class KernelDeclaration:
     pairs and ``launch_bounds`` is the maximum number of threads of a block, if it is a constant.
     ``template_parameters`` are as the source spells them. ``selector`` is a name expression for this kernel only: a
     cast if a function of a library has its name, else the name. ``overloaded``: the source defines several kernels of
-    this name, of which this is the first.
+    this name, of which this is the first. ``defaults`` are the parameters with default arguments, as "int n = 3".
     """
 
     name: str
@@ -52,6 +52,7 @@ class KernelDeclaration:
     template_parameters: tuple[str, ...]
     selector: str
     overloaded: bool = False
+    defaults: tuple[str, ...] = ()
 
 
 def kernels(text: str) -> dict[str, KernelDeclaration]:
@@ -74,6 +75,7 @@ def kernels(text: str) -> dict[str, KernelDeclaration]:
             continue
         if declaration.body:
             defined_names.add(declaration.name)
+        prototype = found.get(declaration.name)
         found[declaration.name] = KernelDeclaration(
             name=declaration.name,
             line=lines.at(declaration.tokens[declaration.parameters[0]].start)[1],
@@ -82,6 +84,7 @@ def kernels(text: str) -> dict[str, KernelDeclaration]:
             template=declaration.tokens[0].text == "template",
             template_parameters=_template_parameters(declaration.tokens),
             selector=_selector(declaration),
+            defaults=_defaults(declaration) or (prototype.defaults if prototype else ()),
         )
     return found
 
@@ -140,6 +143,14 @@ def parameters_of(declaration: Declaration) -> tuple[tuple[str, str], ...]:
             declared = array[1] + "*" * array[2].count("[")
         result.append((declared, "" if at is None else tokens[at].text))
     return tuple(result)
+
+
+def _defaults(declaration: Declaration) -> tuple[str, ...]:
+    if declaration.parameters is None:
+        return ()
+    opening, close = declaration.parameters
+    parts = split(declaration.tokens[opening + 1 : close])
+    return tuple(_spell(part) for part in parts if len(split(part, "=")) > 1)
 
 
 _QUALIFIERS = frozenset({"const", "volatile", "__restrict__", "__restrict", "restrict", "__grid_constant__"})

@@ -124,6 +124,6 @@ def _load(compiled: nvrtc.Compiled) -> Program:
 
 def _binder(kernel: Kernel, compiled: nvrtc.Compiled, program: Program) -> Binder:
     """Pack the arguments without the emulator's build: the cubin holds the parameters' sizes."""
-    declared = kernel.declaration.parameters if kernel.declaration else ()
+    named = (kernel.declaration.parameters, kernel.declaration.defaults) if kernel.declaration else ()
     sizes = [size for _, size in program.parameters]
-    return Binder(kernel.expression, parse(compiled.function_type), sizes, declared)
+    return Binder(kernel.expression, parse(compiled.function_type), sizes, *named)
