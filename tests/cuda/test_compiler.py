@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,19 @@ template <class T> __device__ void either(T* x, int n) {}
         build(text, "fold.cu", "fold<3>")
     with pytest.raises(cuda.CompileError, match="either<int>: several functions have this name"):
         build(text, "fold.cu", "either<int>")
+
+
+@pytest.mark.parametrize(
+    "declared, error", [("float x[N]", "N.*"), ("Missing x", "Missing.*"), ("float x[blockDim.x]", ".*")]
+)
+def test_a_wrong_shared_declaration_is_one_error_at_its_line(declared: str, error: str) -> None:
+    text = f"__global__ void k(float* y) {{\n  __shared__ {declared};\n  y[0] = 1;\n}}\n"
+    with pytest.raises(cuda.CompileError) as raised:
+        build(text, "shared.cu", "k")
+    heading, *lines = str(raised.value).splitlines()
+    assert heading == "shared.cu: kernel k does not compile:"
+    assert re.match(f"shared.cu:2: error: .*{error}", lines[0])
+    assert lines[1:] == [f"    __shared__ {declared};"]
 
 
 def test_a_missing_template_argument_is_named() -> None:

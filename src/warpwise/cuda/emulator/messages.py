@@ -19,6 +19,7 @@ from warpwise.cuda.source.lexer import lex, split
 _FULL_DISK = re.compile(r"No space left on device|File size limit exceeded|Disk quota exceeded")
 _REQUIRED = re.compile(r"(.+?):(\d+):\d+:\s+required from ")  # of g++; clang's notes name the user's line
 _UNDEFINED = re.compile(r"undefined reference to [`']([^']+)'")  # of ld.bfd and of gold
+_MACRO = re.compile(r"(.+?):(\d+):\d+: note: (in expansion of|expanded from) macro ['‘]WW_")  # of g++; of clang
 _UNCLOSED = re.compile(r"to match this ['‘]\{['’]")
 _UNDECLARED = r"(?:has not been declared|is not a member of ['‘]cuda['’]|does not name|is not a namespace-name)"
 _HEADERS = {"cub": "cub/cub.cuh", "atomic": "cuda/atomic", "atomic_ref": "cuda/atomic"}
@@ -120,17 +121,23 @@ def readable(message: str, file: str, text: str, expression: str) -> str:
     ours: list[str] = []  # errors in the header that follows the source, after a missing brace
     advice = removed_advice(message) or _header_advice(message, text)
     user: tuple[str, int] | None = None  # where the user's code instantiates a template of the emulator
-    for line in message.splitlines():
+    placed: set[tuple[str, int]] = set()  # lines with an error
+    printed = message.splitlines()
+    for position, line in enumerate(printed, 1):
         if "In instantiation of" in line:
             user = None
         elif (required := _REQUIRED.match(line)) and user is None and INCLUDE not in Path(required[1]).parents:
             user = required[1], int(required[2])
         match = re.match(r"(.+?):(\d+):(?:(\d+):)? (?:fatal )?(error|note): (.*)", line)
-        if match is None or _UNDEFINED.search(line):
+        if match is None or _UNDEFINED.search(line) or _MACRO.match(line):
             continue
         where, number, kind = match[1], int(match[2]), match[4]
         if kind == "error" and user is not None and INCLUDE in Path(where).parents:
             where, number = user
+        if kind == "error" and (declared := _declared_by_macro(where, number, printed[position:])):
+            if declared in placed:  # follows from an earlier error
+                continue
+            where, number = declared
         if (kind == "note" and where != file) or "<expression error>" in match[5]:  # follows from an earlier error
             continue
         if kind == "error" and Path(where) == INCLUDE / "ww" / "entry.h":
@@ -148,12 +155,26 @@ def readable(message: str, file: str, text: str, expression: str) -> str:
             continue
         own = source[number - 1].strip() if where == file and 0 < number <= len(source) else ""
         lines.append(f"{where}:{number}: {kind}: {match[5]}")
+        placed |= {(where, number)} if kind == "error" else set()
         lines += [f"    {own}"] if own else []
     for name in dict.fromkeys(_UNDEFINED.findall(message)):
         lines.append(f"{name} is declared, but defined neither in this file nor in the headers it includes")
     return f"{file}: kernel {expression} does not compile:\n" + "\n".join(
         [*(dict.fromkeys(lines) or ours or message.splitlines()[-20:]), *([advice] if advice else [])]
     )
+
+
+def _declared_by_macro(where: str, number: int, following: Sequence[str]) -> tuple[str, int] | None:
+    """The user's line if an error is in code that a macro of the emulator declares there, as for `__shared__`."""
+    for line in following:
+        if " error: " in line:
+            break
+        match = _MACRO.match(line)
+        if match and match[3] == "expanded from":
+            return where, number
+        if match and INCLUDE not in Path(match[1]).parents:
+            return (match[1], int(match[2])) if match[1] != "<warpwise entry>" else None
+    return None
 
 
 def _missing_arguments(expression: str, found: dict[str, KernelDeclaration]) -> str:
