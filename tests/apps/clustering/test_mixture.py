@@ -131,6 +131,17 @@ def test_coordinates_a_graph_and_a_shape_agree() -> None:
     assert score(model.fit(LAYERS.X, coords=LAYERS.coords)) > 0.93
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_domains_of_overlapping_features_are_found_again(seed: int) -> None:
+    """Three strips whose means are 0.8 standard deviations apart: a point alone says little about its domain."""
+    rng = np.random.default_rng(seed)
+    coords = rng.uniform(size=(6000, 2))
+    strips = (3 * coords[:, 0]).astype(int)
+    X = 0.8 * strips[:, None] + rng.normal(size=(6000, 1))
+    model = SpatialMixture(3, random_state=0).fit(X, coords=coords)
+    assert (model.predict(X, coords=coords) != model.labels_).mean() < 0.03
+
+
 def test_prediction() -> None:
     model = fit()
     assert (model.predict(LAYERS.X, shape=SHAPE) == model.labels_).mean() > 0.99

@@ -227,7 +227,9 @@ class SpatialMixture(Estimator):
         """(N, K): probabilities of the domains of new points, at the fitted parameters.
 
         The neighbours of the new points are described as in ``fit``; the points of the fit are not among them. The
-        ``field`` of the fit is used only if it has as many rows as X.
+        ``field`` of the fit is used only if it has as many rows as X. The inference starts from the scores of the
+        points, smoothed over their neighbours, so the points of the fit can get other probabilities than
+        ``probabilities_``, above all with ``n_types``.
         """
         order, model = inferred(self, X, (coords, graph, shape))
         return self._like(X, unsorted(order, model.q[:, 0]))

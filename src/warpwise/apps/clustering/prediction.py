@@ -12,10 +12,12 @@ from warpwise.apps.clustering.graph import generator_on
 from warpwise.apps.clustering.inputs import affine, graph_of
 from warpwise.apps.clustering.kmeans import most_probable
 from warpwise.apps.clustering.marginal import MarginalEmission, Missing
+from warpwise.apps.clustering.smoothing import smooth
 from warpwise.ops import gibbs_sweep
 from warpwise.ops.potts_em_step.spec import softmax
 
 _ITERATIONS = 20
+_HOPS = 2  # over which the scores are smoothed to start, as features are for the starts of a fit
 
 
 def inferred(estimator: Any, X: Any, structure: tuple[Any, Any, Any]) -> tuple[torch.Tensor, MeanField]:
@@ -40,8 +42,10 @@ def inferred(estimator: Any, X: Any, structure: tuple[Any, Any, Any]) -> tuple[t
     model = MeanField(
         points, sorted_graph, q, emission, fitted.mix, fitted.beta, external, fitted.interaction, None, temper
     )
-    # From uniform probabilities the prior "layers" would draw the first colour towards the middle layers.
-    model.q = softmax(temper * model.scores() + external)
+    # From uniform probabilities the prior "layers" would draw the first colour towards the middle layers. From each
+    # point's own scores, small groups of points would keep the domain of their noise.
+    start = smooth(sorted_graph, model.scores()[:, 0], _HOPS)[:, None]
+    model.q = softmax(temper * start + external)
     for _ in range(_ITERATIONS):
         model.update_domains()
     return order, model
