@@ -40,7 +40,7 @@ class Emission:
         self.total = raised(self.parallel.sum(X.T @ X), self.parallel.n_points)
         _, restarts, classes = responsibilities.shape
         self.mean = (self.parallel.sum(X.sum(0)) / self.parallel.n_points).expand(restarts, classes, X.shape[1])
-        self.scale = torch.empty(0)
+        self.scale = torch.empty(0, dtype=torch.float32)
         self.distance: torch.Tensor | None = None
         self.update(X, responsibilities)
 
@@ -49,7 +49,7 @@ class Emission:
         """A tied covariance from sums over all points: of responsibilities (R, C), of their products with X (R, C, D),
         and ``total`` (D, D) of x x^T."""
         mean = (sums.sum(1, keepdim=True) / parallel.n_points).expand(sums.shape)
-        made = cls.fitted(mean, torch.empty(0), total, parallel)
+        made = cls.fitted(mean, torch.empty(0, dtype=torch.float32), total, parallel)
         made.update_tied(counts, sums)
         return made
 
@@ -203,7 +203,7 @@ class Emission:
         """(R,): the sum over all points of the term that ``scores`` leaves out."""
         restarts, _, d = self.mean.shape
         if self.covariance != "tied":
-            return torch.zeros(restarts, device=X.device)
+            return torch.zeros(restarts, dtype=torch.float32, device=X.device)
         if self._moments is not None:  # the likelihood less the expected scores
             (linear, constant), (counts, sums) = self.coefficients(), self._moments
             scores = (linear.double() * sums).sum((1, 2)) + (constant.double() * counts).sum(1)
@@ -220,10 +220,11 @@ def raised(total: torch.Tensor, n_points: int) -> torch.Tensor:
     which needs domains far apart in units of their noise."""
     largest = total.diagonal(dim1=-2, dim2=-1).amax(-1)
     missing = (_ROUNDING * largest - n_points * RIDGE).clamp(min=0)
-    return total + missing[..., None, None] * torch.eye(total.shape[-1], device=total.device)
+    return total + missing[..., None, None] * torch.eye(total.shape[-1], dtype=total.dtype, device=total.device)
 
 
 def _ridged(matrices: torch.Tensor) -> torch.Tensor:
     """``matrices`` (..., D, D) in float32, with so much more variance that they are positive definite."""
     ridge = (_ROUNDING * matrices.diagonal(dim1=-2, dim2=-1).amax(-1)).clamp(min=RIDGE)
-    return (matrices + ridge[..., None, None] * torch.eye(matrices.shape[-1], device=matrices.device)).float()
+    same = torch.eye(matrices.shape[-1], dtype=matrices.dtype, device=matrices.device)
+    return (matrices + ridge[..., None, None] * same).float()

@@ -43,7 +43,7 @@ class Graph:
         """(N,) float32: the sum of the weights of each point's edges."""
         if self.unit_weights:
             return self.rowptr.diff().float()
-        return torch.zeros(self.n_points).index_add_(0, self.rows, self.weights)
+        return torch.zeros(self.n_points, dtype=torch.float32).index_add_(0, self.rows, self.weights)
 
     @functools.cached_property
     def unit_weights(self) -> bool:
@@ -200,7 +200,7 @@ def unit_graph(counts: torch.Tensor, columns: torch.Tensor, colours: torch.Tenso
     """The graph with weights 1 in which point i has the next ``counts[i]`` entries of ``columns`` as neighbours."""
     rowptr = torch.zeros(len(counts) + 1, dtype=columns.dtype, device=columns.device)
     rowptr[1:] = counts.cumsum(0)
-    weights = _ones(columns) if columns.is_cuda else torch.ones(columns.shape)
+    weights = _ones(columns) if columns.is_cuda else torch.ones(columns.shape, dtype=torch.float32)
     found = Graph(rowptr, columns, weights, colours.to(torch.int64))
     found.__dict__["unit_weights"] = True
     return found
@@ -208,7 +208,7 @@ def unit_graph(counts: torch.Tensor, columns: torch.Tensor, colours: torch.Tenso
 
 def _ones(columns: torch.Tensor) -> torch.Tensor:
     """(E,) float32 ones: one element, expanded."""
-    return torch.ones(1, device=columns.device).expand(columns.shape)
+    return torch.ones(1, dtype=torch.float32, device=columns.device).expand(columns.shape)
 
 
 def generator_on(device: torch.device, generator: torch.Generator) -> torch.Generator:
@@ -240,12 +240,13 @@ def symmetric(
     ``rows`` and ``columns`` are (M,) int64. Self-loops and weights of 0 are dropped. Without ``colours`` a greedy
     colouring is computed.
     """
-    given = torch.ones(rows.numel(), device=rows.device) if weights is None else weights.to(torch.float32)
+    ones = torch.ones(rows.numel(), dtype=torch.float32, device=rows.device)
+    given = ones if weights is None else weights.to(torch.float32)
     kept = (rows != columns) & (given > 0)
     rows, columns, given = rows[kept], columns[kept], given[kept]
     keys = torch.cat([rows * n_points + columns, columns * n_points + rows])
     unique, inverse = torch.unique(keys, return_inverse=True)
-    larger = torch.zeros(unique.numel(), device=rows.device).scatter_reduce_(
+    larger = torch.zeros(unique.numel(), dtype=torch.float32, device=rows.device).scatter_reduce_(
         0, inverse, torch.cat([given, given]), "amax"
     )
     starts, ends = unique // n_points, unique % n_points

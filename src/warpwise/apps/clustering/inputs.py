@@ -173,7 +173,8 @@ def affine(
     """
     dtype = X.dtype if X.is_cuda else torch.float64
     mean, matrix = mean.to(dtype), matrix.to(dtype)
-    result = torch.empty(len(X) if order is None else len(order), matrix.shape[-1], device=X.device)
+    n = len(X) if order is None else len(order)
+    result = torch.empty(n, matrix.shape[-1], dtype=torch.float32, device=X.device)
     if X.is_cuda and X.dtype == torch.float32:
         X = X.contiguous()
         if matrix.dim() == 1:

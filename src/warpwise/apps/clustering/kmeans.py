@@ -186,7 +186,7 @@ def most_probable(q: torch.Tensor) -> torch.Tensor:
     if not q.is_cuda or k > _FEW:
         return q.argmax(-1)
     # |q - e_k|^2 = |q|^2 + 1 - 2 q_k. On a GPU an argmax over few elements takes several times as long.
-    return kmeans_assign(q.reshape(-1, k), torch.eye(k, device=q.device))[0].view(q.shape[:-1])
+    return kmeans_assign(q.reshape(-1, k), torch.eye(k, dtype=q.dtype, device=q.device))[0].view(q.shape[:-1])
 
 
 def launch_most_probable(q: torch.Tensor) -> torch.Tensor:
@@ -203,7 +203,8 @@ def launch_most_probable(q: torch.Tensor) -> torch.Tensor:
 
 def one_hot(labels: torch.Tensor, k: int) -> torch.Tensor:
     """(..., k) float32: 1 at the index that ``labels`` (...) gives, 0 elsewhere."""
-    return torch.zeros(*labels.shape, k, device=labels.device).scatter_(-1, labels.long()[..., None], 1.0)
+    zeros = torch.zeros(*labels.shape, k, dtype=torch.float32, device=labels.device)
+    return zeros.scatter_(-1, labels.long()[..., None], 1.0)
 
 
 def inertia(X: torch.Tensor, labels: torch.Tensor, k: int) -> torch.Tensor:

@@ -90,7 +90,7 @@ class MarginalEmission(Emission):
         return False
 
     def common(self, X: torch.Tensor) -> torch.Tensor:
-        return torch.zeros(1, device=X.device)
+        return torch.zeros(1, dtype=torch.float32, device=X.device)
 
     def _covariances(self) -> list[torch.Tensor]:
         """The covariance of each class, (D', D') float64; the same object for all classes if they share it."""

@@ -61,7 +61,7 @@ def check_parameters(model: Any, n_points: int) -> Settings:
     if not number and not (isinstance(model.beta, str) and model.beta == "estimate"):
         raise ValueError(f'beta: expected "estimate" or a finite number of at least 0, got {model.beta!r}')
     interaction = interaction_of(model.prior, k)
-    external = torch.zeros(1, k)
+    external = torch.zeros(1, k, dtype=torch.float32)
     if model.field is not None:
         external = check_numbers("field", model.field, f"numbers {(n_points, k)}")
         if external.shape != (n_points, k):

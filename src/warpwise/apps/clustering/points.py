@@ -24,7 +24,7 @@ def q_of_labels(labels: torch.Tensor, k: int, out: torch.Tensor | None = None) -
     """(N, R, k) float32: probabilities at the start of R fits, mostly those of ``labels`` (R, N); ``out`` if given,
     which may be bfloat16, in padded rows."""
     restarts, n = labels.shape
-    q = torch.empty(n, restarts, k, device=labels.device) if out is None else out
+    q = torch.empty(n, restarts, k, dtype=torch.float32, device=labels.device) if out is None else out
     low, high = _REST / k, 1 - _REST + _REST / k
     if labels.is_cuda:
         launch_q_of_labels(labels.contiguous(), q, low, high)

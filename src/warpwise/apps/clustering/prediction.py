@@ -61,10 +61,10 @@ def sampled(model: MeanField, sweeps: int, burn_in: int, generator: torch.Genera
     edges = (model.graph.rowptr, model.graph.columns, model.graph.weights_or_none)
     here = generator_on(device, generator)
     for sweep in range(burn_in + sweeps):
-        draws = torch.rand(n, generator=here, device=here.device)
+        draws = torch.rand(n, generator=here, dtype=torch.float32, device=here.device)
         counted = visits if sweep >= burn_in else None
         gibbs_sweep(scores, draws, labels, counted, *edges, model.beta[0], model.interaction, model.bounds)
-    return visits / sweeps
+    return visits.float() / sweeps
 
 
 def unsorted(order: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

@@ -68,7 +68,7 @@ def _pool(device: torch.device) -> Any:
     if device not in graphs:
         graph = torch.cuda.CUDAGraph()
         graph.capture_begin(capture_error_mode="thread_local")
-        torch.zeros(1, device=device)
+        torch.zeros(1, dtype=torch.float32, device=device)
         graph.capture_end()
         graphs[device] = graph
     return graphs[device].pool()

@@ -50,7 +50,8 @@ def noise_left(graph: Graph, hops: int) -> float:
 
     It is the mean of sum_j S_ij^2 with S the smoothing operator, estimated with 64 vectors of random signs.
     """
-    signs = torch.randint(2, (graph.n_points, 64), generator=torch.Generator().manual_seed(0)) * 2.0 - 1
+    drawn = torch.randint(2, (graph.n_points, 64), generator=torch.Generator().manual_seed(0))
+    signs = drawn.float() * 2 - 1
     return float(smooth(graph, signs.to(graph.weights.device), hops).square().mean())
 
 

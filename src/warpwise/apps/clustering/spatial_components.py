@@ -142,7 +142,8 @@ def _spectrum(
 
     iterations = _ITERATIONS if vectors is None else _FURTHER
     if vectors is None:
-        vectors = torch.randn(features.shape[1], width, generator=torch.Generator().manual_seed(0))
+        start = torch.Generator().manual_seed(0)
+        vectors = torch.randn(features.shape[1], width, generator=start, dtype=torch.float32)
     for _ in range(iterations):
         values = smoothed(_orthonormal(vectors))
         for _ in range(hops):
