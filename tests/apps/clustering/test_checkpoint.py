@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
-from warpwise.apps.clustering import SpatialMixture, generators, starts
+from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture, generators, starts
 
 DATA = generators.layered(1.5, (20, 15), n_domains=3, n_features=4)
 
@@ -60,3 +61,36 @@ def test_wrong_checkpoints(tmp_path: Path) -> None:
         fit(checkpoint=path)
     with pytest.raises(TypeError, match="random_state"):
         SpatialMixture(3).fit(DATA.X, checkpoint=path)
+
+
+@pytest.mark.parametrize("error", [Stop, KeyboardInterrupt])
+@pytest.mark.parametrize("where", ["progress", "_keep"])
+def test_an_interrupted_refit_leaves_the_former_fit(
+    error: type[BaseException], where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> None:
+        raise error
+
+    model, keep = fit(), SpatialMixture._keep
+    before, predicted = dict(model.__dict__), model.predict(DATA.X, shape=DATA.shape)
+    if where == "_keep":  # after the attributes are set
+        monkeypatch.setattr(SpatialMixture, "_keep", lambda *given: stop(keep(*given)))
+    progress = stop if where == "progress" else None
+    with pytest.raises(error):
+        model.fit(DATA.X[:, :3] * 10 + 5, shape=DATA.shape, progress=progress)
+    assert model.__dict__ == before
+    assert np.array_equal(model.predict(DATA.X, shape=DATA.shape), predicted)
+
+
+@pytest.mark.parametrize("model", [SpatialMixture(3, random_state=0), SmoothedKMeans(3, random_state=0)])
+def test_a_fit_with_an_error_leaves_the_former_fit(model: Any) -> None:
+    with pytest.raises(ValueError, match="shape"):
+        model.fit(DATA.X[:, :2], shape=(3, 3))
+    assert not hasattr(model, "n_features_in_")
+    if isinstance(model, SpatialMixture):
+        with pytest.raises(NotFittedError):
+            model.predict(DATA.X, shape=DATA.shape)
+    before = dict(model.fit(DATA.X, shape=DATA.shape).__dict__)
+    with pytest.raises(ValueError, match="shape"):
+        model.fit(DATA.X[:, :2], shape=(3, 3))
+    assert model.__dict__ == before

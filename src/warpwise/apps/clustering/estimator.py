@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +18,25 @@ except ImportError as error:  # pragma: no cover
     ) from error
 
 __all__ = ["Estimator", "check_is_fitted"]
+
+Model = TypeVar("Model")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def all_or_nothing(method: Callable[Concatenate[Model, P], R]) -> Callable[Concatenate[Model, P], R]:
+    """``method``; if it raises an exception, or is interrupted, the object has the attributes that it had before."""
+
+    @functools.wraps(method)
+    def complete(self: Model, *args: P.args, **kwargs: P.kwargs) -> R:
+        before = dict(self.__dict__)
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    return complete
 
 
 class Estimator(ClusterMixin, BaseEstimator):

@@ -15,7 +15,7 @@ from warpwise.apps.clustering.alignment import domain_order
 from warpwise.apps.clustering.checkpoint import Checkpoint
 from warpwise.apps.clustering.components import merge_regions
 from warpwise.apps.clustering.emission import Emission
-from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct
+from warpwise.apps.clustering.estimator import Estimator, all_or_nothing, check_count, check_distinct
 from warpwise.apps.clustering.field import SIZE_TOLERANCE, MeanField
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.inputs import affine, clipped, graph_of, rows_of, whitening
@@ -128,6 +128,7 @@ class SpatialMixture(Estimator):
         self.device = device
 
     @with_threads
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -157,7 +158,8 @@ class SpatialMixture(Estimator):
         memory-mapped array. Not with ``checkpoint``, ``smoothing`` or missing values.
 
         Raises ``ValueError`` for NaN or infinite values, arguments of different lengths, K above the number of distinct
-        rows of X, parameters outside the values listed above, and a checkpoint of another fit.
+        rows of X, parameters outside the values listed above, and a checkpoint of another fit. A fit that
+        raises an exception, or is interrupted, leaves the attributes of the former fit.
         """
         if group is not None:
             check_group(self, checkpoint)

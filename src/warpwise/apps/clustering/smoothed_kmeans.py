@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct, check_flag
+from warpwise.apps.clustering.estimator import Estimator, all_or_nothing, check_count, check_distinct, check_flag
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.inputs import affine, graph_of, whitening
 from warpwise.apps.clustering.kmeans import kmeans
@@ -44,6 +44,7 @@ class SmoothedKMeans(Estimator):
         self.device = device
 
     @with_threads
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any = None, *, coords: Any = None, graph: Any = None, shape: Sequence[int] | None = None
     ) -> SmoothedKMeans:
