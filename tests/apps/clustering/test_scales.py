@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -77,3 +79,34 @@ def test_means_of_features_that_depend_on_each_other() -> None:
     model = fit(X)
     shares = model.probabilities_ / model.probabilities_.sum(0)
     np.testing.assert_allclose(model.means_, shares.T @ X, atol=0.02)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 10, 1e4])
+@pytest.mark.parametrize("options", [{}, {"contiguous": True, "min_region": 20}], ids=str)
+def test_scale_of_a_prior_matrix(scale: float, options: dict[str, Any]) -> None:
+    for matrix in (np.eye(4), np.diag([1, 2, 2, 1]) + 0.5):
+        one, other = (
+            SpatialMixture(4, prior=prior, n_init=4, random_state=0, **options).fit(LAYERS.X, shape=SHAPE)
+            for prior in (matrix, scale * matrix)
+        )
+        assert other.beta_ * scale == pytest.approx(one.beta_, rel=1e-3)
+        assert np.array_equal(one.labels_, other.labels_)
+        assert np.allclose(one.probabilities_, other.probabilities_, atol=1e-3)
+
+
+def test_a_matrix_equal_to_a_named_prior_gives_its_fit() -> None:
+    place = np.arange(4)
+    for name, matrix in ("potts", np.eye(4)), ("layers", -abs(place[:, None] - place)):
+        one, other = (
+            SpatialMixture(4, prior=prior, n_init=4, random_state=0).fit(LAYERS.X, shape=SHAPE)
+            for prior in (name, matrix)
+        )
+        assert other.beta_ == pytest.approx(one.beta_, rel=1e-3)
+        assert (one.labels_ == other.labels_).all() or name == "potts"  # its starts number the domains
+
+
+def test_matrices_without_a_scale() -> None:
+    for prior in (np.zeros((4, 4)), np.ones((4, 4))):
+        model = SpatialMixture(4, prior=prior, n_init=4, random_state=0).fit(LAYERS.X, shape=SHAPE)
+        assert np.isfinite(model.beta_)
+    assert SpatialMixture(1, prior=[[5.0]], random_state=0).fit(LAYERS.X, shape=SHAPE).labels_.max() == 0

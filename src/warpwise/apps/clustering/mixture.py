@@ -49,7 +49,8 @@ class SpatialMixture(Estimator):
         or a symmetric (K, K) matrix V.
     covariance : "tied", "diag", "full" (one a class) or "t" (Student's t with 4 degrees of freedom and a tied scale,
         for features with outliers or heavy tails).
-    beta : "estimate" (by pseudo-likelihood, at most 12 / mean degree) or a float of at least 0.
+    beta : "estimate" (by pseudo-likelihood, at most 12 / mean degree) or a float of at least 0. With a matrix c V
+        the estimate is beta / c, and the fit is that of V.
     field : (N, K), added to the log-probabilities: an atlas or a depth prior; or None.
     sizes : (K,) positive, the wanted fractions of the points in the domains, in no given order unless ``field`` gives
         one; or None. Only with the prior "potts". After the fit at most ``max_iter`` further iterations choose the
@@ -318,7 +319,7 @@ class SpatialMixture(Estimator):
         independent = whitened if settings.smoothing else None
         degree = float(parallel.sum(here.degree[:own].sum(dtype=torch.float64))) / parallel.n_points
         strength = _START_STRENGTH / degree if degree else 0.0
-        highest = _MAX_STRENGTH / degree if degree else 0.0
+        highest = _MAX_STRENGTH / degree / settings.scale if degree else 0.0
         external = self._external[order if self._external.shape[0] > 1 else [0], None]
         counts, generator = (settings.n_domains, settings.n_types, settings.n_init), self._generator()
         model = best_start(usual, here, *counts, strength, generator, temper, checkpoint, progress, parallel)
@@ -333,7 +334,7 @@ class SpatialMixture(Estimator):
             emission = Emission(self.covariance, usual[:own], classes[:own], parallel)
         if missing is not None:
             emission = MarginalEmission(emission, missing)
-        beta = model.beta if isinstance(self.beta, str) else X.new_full((1,), float(self.beta))
+        beta = model.beta / settings.scale if isinstance(self.beta, str) else X.new_full((1,), float(self.beta))
         state = (model.q, emission, model.mix, beta, external, interaction, None)
         final = MeanField(X, here, *state, temper, independent, parallel)
         estimate = highest if isinstance(self.beta, str) else None
@@ -369,8 +370,9 @@ class SpatialMixture(Estimator):
         model.drop_features()
         probabilities, labels, uncertainty = results(parallel.rows_of_all(q, order))
         if likelihood is not None:
+            beta = self.beta_ * self._settings.scale
             labels[order] = merge_regions(
-                graph.to(order.device), labels[order], likelihood, self.beta_, region or 1, self.contiguous
+                graph.to(order.device), labels[order], likelihood, beta, region or 1, self.contiguous
             )
         self.labels_ = self._like(X, labels)
         self.probabilities_ = self._like(X, probabilities)

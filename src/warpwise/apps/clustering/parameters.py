@@ -18,8 +18,8 @@ _OF_STARTS = ("n_domains", "n_types", "n_init", "smoothing")  # with whiten and 
 
 
 class Settings(NamedTuple):
-    """The parameters of a fit: counts as ints, V (K, K) or None for Potts, the external field (1 or N, K), and the
-    target fractions (K,) or None."""
+    """The parameters of a fit: counts as ints, V (K, K) or None for Potts, the external field (1 or N, K), the target
+    fractions (K,) or None, and the scale of V, 1 for a named prior: beta times the scale does not depend on it."""
 
     n_domains: int
     n_types: int | None
@@ -32,6 +32,7 @@ class Settings(NamedTuple):
     interaction: torch.Tensor | None
     external: torch.Tensor
     sizes: torch.Tensor | None
+    scale: float
 
 
 def check_parameters(model: Any, n_points: int) -> Settings:
@@ -70,11 +71,21 @@ def check_parameters(model: Any, n_points: int) -> Settings:
             raise ValueError("field: expected finite values")
     sizes = None if model.sizes is None else _fractions(model.sizes, k, interaction)
     counts = (k, n_types, n_init, max_iter, smoothing, n_neighbours, block_size, min_region)
-    return Settings(*counts, interaction, external, sizes)
+    scale = 1.0 if isinstance(model.prior, str) or interaction is None else _scale(interaction)
+    return Settings(*counts, interaction, external, sizes, scale)
 
 
 def _count_or_none(name: str, value: Any) -> int | None:
     return None if value is None else check_count(name, value, 1)
+
+
+def _scale(matrix: torch.Tensor) -> float:
+    """The largest difference, over the labels, between V of equal labels and V of the label nearest to them: 1 for the
+    named priors. It is at least a third of the range, as for "layers", and 1 if all elements are equal."""
+    V = matrix.double()
+    differences = (V.diagonal()[:, None] - V).abs().fill_diagonal_(torch.inf)
+    nearest = float(differences.amin(1).max()) if len(V) > 1 else 0.0
+    return max(nearest, float(V.max() - V.min()) / 3) or 1.0
 
 
 def _fractions(given: Any, k: int, interaction: torch.Tensor | None) -> torch.Tensor:
