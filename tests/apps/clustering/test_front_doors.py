@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -157,3 +158,25 @@ def test_a_wrong_shape_or_dtype_is_not_printed_as_a_whole_array(kind: Any, X: An
         with pytest.raises(ValueError, match=message) as raised:
             estimator.fit(kind(X), coords=np.zeros((len(X), 2)))
         assert len(str(raised.value)) < 120
+
+
+def test_a_warning_names_the_line_of_the_caller() -> None:
+    X = DATA.X.astype(np.float64)
+    X[:, 0] = 1e9 + 1e-7 * X[:, 0]
+    sized, adata = SpatialMixture(3, sizes=[1, 1, 98], max_iter=1, random_state=0), annotated()
+    adata.obsm["X_pca"] = X
+    calls: list[Callable[[], Any]] = [
+        lambda: SpatialMixture(3, random_state=0).fit(X, shape=SHAPE),
+        lambda: SpatialMixture(3, random_state=0).fit_predict(X, shape=SHAPE),
+        lambda: SpatialMixture(3, random_state=0).select(X, [3], shape=SHAPE),
+        lambda: SmoothedKMeans(3, random_state=0).fit(X, shape=SHAPE),
+        lambda: sized.fit(DATA.X, shape=SHAPE),
+        lambda: segment(X.reshape(*SHAPE, -1), 3, random_state=0),
+        lambda: fit_anndata(adata, 3, random_state=0),
+    ]
+    for call in calls:
+        with pytest.warns(UserWarning, match="no effect|sizes: expected") as caught:
+            call()
+        assert {(warning.filename, warning.lineno) for warning in caught} == {
+            (__file__, call.__code__.co_firstlineno)
+        }, call

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import sys
+import warnings
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -22,6 +24,8 @@ __all__ = ["Estimator", "check_is_fitted"]
 Model = TypeVar("Model")
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_NOT_OF_THE_USER = ("warpwise", "sklearn")  # packages whose lines a warning does not name; fit_predict is of sklearn
 
 
 def all_or_nothing(method: Callable[Concatenate[Model, P], R]) -> Callable[Concatenate[Model, P], R]:
@@ -154,6 +158,14 @@ class Estimator(ClusterMixin, BaseEstimator):
                 f"got {state!r}"
             )
         return torch.Generator().manual_seed(int(state))
+
+
+def warn(message: str) -> None:
+    """Warn at the line of the user's program that calls this package, directly or through scikit-learn."""
+    frame, level = sys._getframe(), 1
+    while frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_OF_THE_USER and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
 
 
 def as_tensor(values: np.ndarray[Any, Any]) -> torch.Tensor:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from warpwise.apps.clustering.estimator import as_tensor, check_numbers
+from warpwise.apps.clustering.estimator import as_tensor, check_numbers, warn
 from warpwise.apps.clustering.graph import Graph, from_sparse, symmetric
 from warpwise.apps.clustering.lattices import grid
 from warpwise.apps.clustering.parallel import Alone
@@ -116,7 +115,7 @@ def whitening(
     dropped = (varies & ~precise).nonzero()[:, 0].tolist()
     if dropped and whiten:
         which = f"{len(dropped)} features, feature {dropped[0]} first, vary only within the precision of {X.dtype}"
-        warnings.warn(f"X: {which}: they have no effect", stacklevel=3)
+        warn(f"X: {which}: they have no effect")
     if not whiten:
         same = torch.eye(width, dtype=mean.dtype, device=X.device)
         used = unit[unit > 0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Sequence
 from copy import copy
 from pathlib import Path
@@ -15,7 +14,7 @@ from warpwise.apps.clustering.alignment import domain_order
 from warpwise.apps.clustering.checkpoint import Checkpoint
 from warpwise.apps.clustering.components import merge_regions
 from warpwise.apps.clustering.emission import Emission
-from warpwise.apps.clustering.estimator import Estimator, all_or_nothing, check_count, check_distinct
+from warpwise.apps.clustering.estimator import Estimator, all_or_nothing, check_count, check_distinct, warn
 from warpwise.apps.clustering.field import SIZE_TOLERANCE, MeanField
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.inputs import affine, clipped, graph_of, rows_of, whitening
@@ -347,7 +346,7 @@ class SpatialMixture(Estimator):
             reached = final.fractions()[0]
             if float((reached - final.sizes).abs().max()) >= SIZE_TOLERANCE:
                 expected, found = ([round(part, 3) for part in parts.tolist()] for parts in (sizes, reached))
-                warnings.warn(f"sizes: expected {expected}, reached {found}", stacklevel=3)
+                warn(f"sizes: expected {expected}, reached {found}")
         return final
 
     def _keep(self, X: Any, model: MeanField, graph: Graph, order: torch.Tensor) -> None:
