@@ -87,6 +87,12 @@ def test_sizes_are_approached() -> None:
     assert np.abs(found - wanted).max() < 0.05
 
 
+def test_sizes_have_any_unit() -> None:
+    counts = np.bincount(LAYERS.labels)
+    one, other = (fit(sizes=sizes).probabilities_ for sizes in (counts / 1024, counts))
+    assert np.array_equal(one, other)
+
+
 @pytest.mark.parametrize("wanted", [[0.1, 0.1, 0.1, 0.7], [0.25, 0.25, 0.25, 0.25]], ids=str)
 @pytest.mark.parametrize("options", [{}, {"covariance": "t"}, {"n_types": 6}, {"smoothing": 1}], ids=str)
 def test_sizes_are_reached_where_they_are_not_those_of_the_data(wanted: list[float], options: dict[str, Any]) -> None:

@@ -51,10 +51,11 @@ class SpatialMixture(Estimator):
     beta : "estimate" (by pseudo-likelihood, at most 12 / mean degree) or a float of at least 0. With a matrix c V
         the estimate is beta / c, and the fit is that of V.
     field : (N, K), added to the log-probabilities: an atlas or a depth prior; or None.
-    sizes : (K,) positive, the wanted fractions of the points in the domains, in no given order unless ``field`` gives
-        one; or None. Only with the prior "potts". After the fit at most ``max_iter`` further iterations choose the
-        external field so that the fractions are reached, and a warning says if they are not. Sizes that are far from
-        those of the domains in X divide some of them and merge others.
+    sizes : (K,) positive, the wanted sizes of the domains, as fractions of the points or in any other unit: they are
+        divided by their sum. In no given order unless ``field`` gives one; or None. Only with the prior "potts". After
+        the fit at most ``max_iter`` further iterations choose the external field so that the fractions are reached, and
+        a warning says if they are not. Sizes that are far from those of the domains in X divide some of them and merge
+        others.
     min_region : merge regions with fewer points into neighbouring domains; or None.
     contiguous : merge all regions of a domain but its largest into neighbouring domains.
     n_init : k-means++ starts.
