@@ -196,10 +196,15 @@ def check_flag(name: str, value: Any) -> bool:
     raise ValueError(f"{name}: expected True or False, got {value!r}")
 
 
+def check_at_most_points(name: str, k: int, n_points: int) -> None:
+    """Raise ``ValueError`` if ``k`` classes are more than the points."""
+    if k > n_points:
+        raise ValueError(f"{name}: expected at most n_samples={n_points}, got {k}")
+
+
 def check_distinct(X: torch.Tensor | np.ndarray[Any, Any], k: int, name: str) -> None:
     """Raise ``ValueError`` if X (N, D) has fewer than ``k`` distinct rows."""
-    if X.shape[0] < k:
-        raise ValueError(f"{name}: expected at most n_samples={X.shape[0]}, got {k}")
+    check_at_most_points(name, k, X.shape[0])
     distinct = _distinct(X[: 16 * k])
     if distinct < k:
         distinct = _distinct(X)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from warpwise.apps.clustering.checkpoint import Checkpoint, key_of
-from warpwise.apps.clustering.estimator import check_count, check_flag, check_numbers
+from warpwise.apps.clustering.estimator import check_at_most_points, check_count, check_flag, check_numbers
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.inputs import interaction_of
 
@@ -39,6 +39,9 @@ def check_parameters(model: Any, n_points: int) -> Settings:
     """The parameters of the estimator ``model``; raises ``ValueError`` for one that is not supported."""
     k = check_count("n_domains", model.n_domains, 1)
     n_types = _count_or_none("n_types", model.n_types)
+    check_at_most_points("n_domains", k, n_points)  # before arrays of K elements are allocated
+    if n_types is not None:
+        check_at_most_points("n_types", n_types, n_points)
     n_init = check_count("n_init", model.n_init, 1)
     max_iter = check_count("max_iter", model.max_iter, 1)
     smoothing = check_count("smoothing", model.smoothing, 0)
