@@ -184,3 +184,33 @@ def test_regions_of_an_array_are_an_array() -> None:
     found = connected_components(grid((1, 6)), labels)
     assert isinstance(found, np.ndarray) and found.tolist() == [0, 0, 1, 1, 2, 2]
     assert connected_components(grid((1, 6)), torch.from_numpy(labels)).tolist() == found.tolist()
+
+
+@pytest.mark.parametrize("labels", [[0, 2**32, 2**32], [-(2**63), 2**62, 2**62], [True, False, False]])
+def test_regions_of_labels_of_any_integers(labels: list[int]) -> None:
+    """A cast to int32 would make 0 and 2**32 equal."""
+    for given in (np.array(labels), torch.tensor(labels)):
+        assert connected_components(grid((1, 3)), given).tolist() == [0, 1, 1]
+    assert connected_components(grid((1, 3)), np.array([1, 2**63 + 1, 2**63 + 1], np.uint64)).tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "labels, message",
+    [
+        ([0.1, 0.9], "labels: expected integers, got float64"),
+        (torch.zeros(2), "labels: expected integers, got torch.float32"),
+        (["a", "b"], r"labels: expected integers, got <U1; numpy.unique\("),
+        ([0, 0, 0], r"labels: expected \(2,\), one a point of graph, got \(3,\)"),
+        ([[0, 0]], r"labels: expected \(2,\), one a point of graph, got \(1, 2\)"),
+    ],
+)
+def test_labels_that_are_refused(labels, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        connected_components(grid((1, 2)), labels)
+
+
+def test_regions_of_a_sparse_matrix() -> None:
+    path = scipy.sparse.csr_array(np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]]))
+    assert connected_components(path, [5, 5, 6]).tolist() == [0, 0, 1]
+    with pytest.raises(TypeError, match="expected a Graph, a scipy sparse matrix"):
+        connected_components(np.eye(2), [0, 0])

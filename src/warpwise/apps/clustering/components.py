@@ -8,18 +8,37 @@ import numpy as np
 import torch
 
 from warpwise import ops
-from warpwise.apps.clustering.graph import Graph
+from warpwise.apps.clustering.graph import Graph, from_sparse
 
 
-def connected_components(graph: Graph, labels: Any) -> Any:
+def connected_components(graph: Any, labels: Any) -> Any:
     """(N,) int64 from 0: points share a number if edges between points of equal ``labels`` (N,) join them.
 
-    ``labels`` is an array or a tensor, such as ``labels_`` of a fit; the result is of the same kind.
+    ``graph`` is a ``Graph``, or what ``from_sparse`` takes. ``labels`` is an array or a tensor of integers, such as
+    ``labels_`` of a fit; the result is of the same kind. Raises ``ValueError`` for labels of another dtype or shape.
     """
-    if not isinstance(labels, torch.Tensor):
-        return connected_components(graph, torch.as_tensor(np.array(labels))).cpu().numpy()
-    here = labels.to(graph.columns.device, torch.int32)
-    root = ops.connected_components(here, graph.rowptr, graph.columns).long()
+    built = graph if isinstance(graph, Graph) else from_sparse(graph)
+    given = labels if isinstance(labels, torch.Tensor) else np.asarray(labels)
+    if isinstance(given, torch.Tensor):
+        integers = not (given.is_floating_point() or given.is_complex())
+    else:
+        integers = given.dtype.kind in "iub"
+    if not integers:
+        advice = "numpy.unique(labels, return_inverse=True)[1] numbers other labels"
+        raise ValueError(f"labels: expected integers, got {given.dtype}; {advice}")
+    if tuple(given.shape) != (built.n_points,):
+        raise ValueError(f"labels: expected ({built.n_points},), one a point of graph, got {tuple(given.shape)}")
+    # Of uint64 this is one to one: values of 2**63 or more become negative.
+    wide = given.to(torch.int64) if isinstance(given, torch.Tensor) else torch.from_numpy(given.astype(np.int64))
+    if not torch.equal(wide.to(torch.int32).long(), wide):
+        wide = torch.unique(wide, return_inverse=True)[1]
+    regions = _regions(built, wide)
+    return regions if isinstance(given, torch.Tensor) else regions.numpy()
+
+
+def _regions(graph: Graph, labels: torch.Tensor) -> torch.Tensor:
+    """``connected_components`` of labels that int32 holds."""
+    root = ops.connected_components(labels.to(graph.columns.device, torch.int32), graph.rowptr, graph.columns).long()
     number = (root == torch.arange(len(root), device=root.device)).cumsum(0) - 1
     return number[root].to(labels.device)
 
@@ -43,7 +62,7 @@ def merge_regions(
     domains = likelihood.shape[1]
     rows, largest = graph.rows, torch.iinfo(torch.int64).max
     while True:
-        region = connected_components(graph, labels)
+        region = _regions(graph, labels)
         count = int(region.max()) + 1
         size = torch.bincount(region)
         owner = torch.empty(count, dtype=torch.int64, device=device)
