@@ -106,10 +106,12 @@ def test_the_index_of_a_parquet_table_is_left_out(tmp_path: Path) -> None:
 def test_arrays_with_two_kinds_of_positions_or_a_wrong_shape(tmp_path: Path) -> None:
     X, path = np.zeros((36, 2)), tmp_path / "points.npz"
     for arrays, message in (
+        ({"X": X[:, 0]}, "points.npz: expected X to be (N, D), N points of D features, got (36,)"),
+        ({"shape": np.array([10**6, 10**6])}, "(1000000, 1000000) has 1000000000000 points, but X has 36"),
         ({"shape": np.array(36)}, "two or three integers"),
         ({"shape": np.array([6, 6]), "coords": np.zeros((36, 2))}, "either coords or shape"),
     ):
-        np.savez(path, X=X, **arrays)
+        np.savez(path, **{"X": X, **arrays})
         done = CliRunner().invoke(cli, ["cluster", str(path), "-o", str(tmp_path / "out")])
         assert done.exit_code == 2 and message in " ".join(done.output.replace("│", " ").split()), done.output
 
@@ -153,8 +155,11 @@ def test_errors_name_the_options(tmp_path: Path) -> None:
     path = tmp_path / "cells.csv"
     path.write_text(HEADER + "".join(ROWS))
     for option in ("--domains", "--types"):
-        done = run(path, option, "50")
-        assert done.exit_code == 2 and f"Error: {option}: expected at most n_samples=36" in done.output, done.output
+        for number in ("50", "1000000000000"):
+            done = run(path, option, number)
+            assert done.exit_code == 2 and f"Error: {option}: expected at most n_samples=36" in done.output, done.output
+    done = CliRunner().invoke(cli, ["cluster", "--example", "layered", "--domains", "1000000000000"])
+    assert done.exit_code == 2 and "--domains: expected at most 20000" in done.output, done.output
 
 
 def test_a_file_that_is_not_of_numpy(tmp_path: Path) -> None:

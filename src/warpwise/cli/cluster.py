@@ -57,6 +57,9 @@ def cluster(
         raise click.UsageError("--example takes no --coords, --ignore or --shape")
     k = domains or DOMAINS.get(name or "", 7)
     points = example(name, k) if name is not None else read(_given(file), coords, _sizes(shape), basis, ignore)
+    for option, number in (("--domains", k), ("--types", types or 1)):
+        if number > len(points.X):  # before the fit allocates memory for as many
+            raise click.UsageError(f"{option}: expected at most n_samples={len(points.X)}, got {number}")
     model: Any
     if fast:
         model = SmoothedKMeans(k, random_state=seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import math
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ TABLES = (*TEXTS, ".parquet", ".h5ad")
 VOLUMES = (".nii", ".nii.gz")
 SYNTHETIC = ("layered", "potts", "composed")
 EXAMPLES = (*SYNTHETIC, "mni", "astronaut")
+EXAMPLE_POINTS = 160 * 125  # of a synthetic example
 EXTRA = "pip install warpwise[clustering-files]"
 BASIS = "X_pca"  # without --basis
 TEXT = "utf-8-sig"  # of a table: UTF-8, also with the mark at its start that Excel writes
@@ -69,6 +71,8 @@ def example(name: str, domains: int) -> Points:
     from warpwise.apps.clustering import examples, generators
 
     if name in SYNTHETIC:
+        if domains > EXAMPLE_POINTS:
+            raise click.UsageError(f"--domains: expected at most {EXAMPLE_POINTS}, the points of {name}, got {domains}")
         sample = getattr(generators, name)(n_domains=domains)
         return Points(sample.X, shape=sample.shape)
     try:
@@ -121,6 +125,9 @@ def read(
         if found.coords is not None or found.shape is not None or found.mask is not None:
             raise click.UsageError(f"{path}: --shape is for features without positions; here they come from INPUT")
         found = Points(found.X, shape=shape)
+    if len(sizes := found.shape or ()) in (2, 3) and min(sizes) > 0 and math.prod(sizes) != len(found.X):
+        # before the grid allocates memory for as many
+        raise click.UsageError(f"{path}: shape: {sizes} has {math.prod(sizes)} points, but X has {len(found.X)}")
     if found.coords is None and found.shape is None and found.mask is None:
         raise click.UsageError(f"{path}: no positions; give --coords COLUMN,COLUMN (a table) or --shape ROWS,COLUMNS")
     return found
@@ -275,14 +282,17 @@ def _arrays(path: Path) -> Points:
     with _loaded(path) as arrays:
         if "X" not in arrays:
             raise click.UsageError(f"{path}: expected an array X (N, D), and coords (N, 2 or 3) or shape")
+        X = arrays["X"]
+        if X.ndim != 2:
+            raise ValueError(f"expected X to be (N, D), N points of D features, got {X.shape}")
         if "shape" not in arrays:
-            return Points(arrays["X"], coords=arrays.get("coords"))
+            return Points(X, coords=arrays.get("coords"))
         sizes = arrays["shape"]
         if sizes.ndim != 1 or not np.issubdtype(sizes.dtype, np.integer):
             raise ValueError(f"expected shape to be two or three integers, got {sizes!r}")
         if "coords" in arrays:
             raise ValueError("expected either coords or shape, got both")
-        return Points(arrays["X"], shape=tuple(map(int, sizes)))
+        return Points(X, shape=tuple(map(int, sizes)))
 
 
 def _pixels(path: Path) -> np.ndarray:
