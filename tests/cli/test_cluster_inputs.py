@@ -43,7 +43,12 @@ def test_a_table_of_a_spreadsheet(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "row, message",
-    [("0,1,one,2", "line 5, column 'a': expected a number, got 'one'"), ("0,1,2", "line 5: expected 4 cells")],
+    [
+        ("0,1,one,2", "line 5, column 'a': expected a number, got 'one'"),
+        ("0,1,2,0#9", "line 5, column 'b': expected a number, got '0#9'"),
+        ("0,1,2", "line 5: expected 4 cells"),
+        ("# the end", "line 5: expected 4 cells"),
+    ],
 )
 def test_a_wrong_row_is_named_as_in_the_file(tmp_path: Path, row: str, message: str) -> None:
     path = tmp_path / "cells.csv"

@@ -178,7 +178,8 @@ def _numbers(path: Path, names: list[str], kept: list[int], delimiter: str) -> n
     if len(kept) == len(names):
         with warnings.catch_warnings(), contextlib.suppress(ValueError):
             warnings.simplefilter("ignore", UserWarning)  # of no data
-            values = np.loadtxt(path, delimiter=delimiter, skiprows=1, ndmin=2, encoding=TEXT)  # without empty cells
+            # Without empty cells; "0#9" is no number, and no 0 with a comment.
+            values = np.loadtxt(path, comments=None, delimiter=delimiter, skiprows=1, ndmin=2, encoding=TEXT)
             if values.shape[1] == len(names) or not values.size:
                 return values
     with path.open(newline="", encoding=TEXT) as file:
