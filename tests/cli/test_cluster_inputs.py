@@ -22,21 +22,38 @@ def run(path: Path, *options: str) -> Result:
     return CliRunner().invoke(cli, ["cluster", str(path), *common, *options])
 
 
-def test_nan_is_an_error_that_names_the_point_and_the_option(tmp_path: Path) -> None:
-    path = tmp_path / "cells.csv"
-    path.write_text(HEADER + "".join(ROWS[:3]) + "0,1,nan,2\n" + "".join(ROWS[4:]))
+def said(done: Result) -> str:
+    return " ".join(done.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("cell", ["nan", "NaN", "NA", '"NA"', "", " NA"])
+def test_a_missing_value_is_an_error_that_names_its_line_and_the_option(tmp_path: Path, cell: str) -> None:
+    path, text = tmp_path / "cells.csv", HEADER + "".join(ROWS[:2]) + "\n" + ROWS[2] + "0,1,{},{}\n" + "".join(ROWS[4:])
+    path.write_text(text.format(cell, "2"))
     done = run(path)
-    assert done.exit_code == 2 and "X: contains NaN in 1 of 36 points, first in point 3" in done.output, done.output
-    assert "--missing marginalise" in done.output
+    assert done.exit_code == 2 and "line 6, column 'a': the value is missing, as in 1 of 36 rows" in said(done), done
+    assert "--missing marginalise takes" in said(done) and "--ignore a leaves the column out" in said(done)
     done = run(path, "--missing", "marginalise")
     assert done.exit_code == 0, done.output
+    expected = np.load(tmp_path / "out" / "labels.npy")
+    assert np.array_equal(clustered(path, text.format("nan", "2"), "--missing", "marginalise")[1], expected)
+
+
+@pytest.mark.parametrize("options", [(), ("--missing", "marginalise"), ("--fast",)])
+def test_a_position_that_is_missing(tmp_path: Path, options: tuple[str, ...]) -> None:
+    path = tmp_path / "cells.csv"
+    path.write_text(HEADER + "".join(ROWS[:3]) + "0,NA,1,2\n" + "".join(ROWS[4:]))
+    arguments = [str(path), "--coords", "x,y", *options, "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(cli, ["cluster", *arguments])
+    assert done.exit_code == 2 and "line 5, column 'y': the value is missing" in said(done), done.output
+    assert "a point needs a position" in said(done)
 
 
 def test_a_table_of_a_spreadsheet(tmp_path: Path) -> None:
     path = tmp_path / "cells.csv"
     path.write_text("\ufeffx, y,a,b\n" + "".join(ROWS[:3]) + '0,1,,"2"\n' + "".join(ROWS[4:]), encoding="utf-8")
     done = run(path)
-    assert done.exit_code == 2 and "contains NaN in 1 of 36 points, first in point 3" in done.output, done.output
+    assert done.exit_code == 2 and "line 5, column 'a': the value is missing" in said(done), done.output
     done = run(path, "--missing", "marginalise")
     assert done.exit_code == 0, done.output
 
@@ -54,7 +71,7 @@ def test_a_wrong_row_is_named_as_in_the_file(tmp_path: Path, row: str, message: 
     path = tmp_path / "cells.csv"
     path.write_text(HEADER + "".join(ROWS[:3]) + row + "\n" + "".join(ROWS[4:]))
     done = run(path)
-    assert done.exit_code == 2 and message in " ".join(done.output.replace("│", " ").split()), done.output
+    assert done.exit_code == 2 and message in said(done), done.output
 
 
 def clustered(path: Path, text: str, *options: str) -> tuple[int, np.ndarray]:
@@ -91,7 +108,7 @@ def test_columns_to_ignore_are_named_correctly(tmp_path: Path) -> None:
         (("--ignore", "a,b,kind"), "expected columns of features"),
     ):
         done = run(path, *options)
-        assert done.exit_code == 2 and message in " ".join(done.output.replace("│", " ").split()), done.output
+        assert done.exit_code == 2 and message in said(done), done.output
 
 
 def test_the_index_of_a_parquet_table_is_left_out(tmp_path: Path) -> None:
@@ -106,6 +123,10 @@ def test_the_index_of_a_parquet_table_is_left_out(tmp_path: Path) -> None:
     assert done.exit_code == 2 and "--ignore kind leaves" in " ".join(done.output.split()), done.output
     assert run(tmp_path / "cells.parquet", "--ignore", "kind").exit_code == 0
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["features"] == 2
+    numbers[3, 2] = np.nan
+    parquet.write_table(pyarrow.table({name: numbers[:, i] for i, name in enumerate("xyab")}), tmp_path / "gap.parquet")
+    assert "row 4, column 'a': the value is missing, as in 1 of 36 rows" in said(run(tmp_path / "gap.parquet"))
+    assert run(tmp_path / "gap.parquet", "--missing", "marginalise").exit_code == 0
 
 
 def test_arrays_with_two_kinds_of_positions_or_a_wrong_shape(tmp_path: Path) -> None:
@@ -118,7 +139,7 @@ def test_arrays_with_two_kinds_of_positions_or_a_wrong_shape(tmp_path: Path) -> 
     ):
         np.savez(path, **{"X": X, **arrays})
         done = CliRunner().invoke(cli, ["cluster", str(path), "-o", str(tmp_path / "out")])
-        assert done.exit_code == 2 and message in " ".join(done.output.replace("│", " ").split()), done.output
+        assert done.exit_code == 2 and message in said(done), done.output
 
 
 @pytest.mark.parametrize("text", [HEADER, "", "x,y\n"])

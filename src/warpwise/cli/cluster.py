@@ -56,7 +56,10 @@ def cluster(
     if name is not None and (coords or shape or ignore):
         raise click.UsageError("--example takes no --coords, --ignore or --shape")
     k = domains or DOMAINS.get(name or "", 7)
-    points = example(name, k) if name is not None else read(_given(file), coords, _sizes(shape), basis, ignore)
+    if name is not None:
+        points = example(name, k)
+    else:
+        points = read(_given(file), coords, _sizes(shape), basis, ignore, missing == "marginalise")
     for option, number in (("--domains", k), ("--types", types or 1)):
         if number > len(points.X):  # before the fit allocates memory for as many
             raise click.UsageError(f"{option}: expected at most n_samples={len(points.X)}, got {number}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import itertools
 import json
 import math
 import warnings
@@ -20,6 +21,7 @@ TABLES = (*TEXTS, ".parquet", ".h5ad")
 VOLUMES = (".nii", ".nii.gz")
 SYNTHETIC = ("layered", "potts", "composed")
 EXAMPLES = (*SYNTHETIC, "mni", "astronaut")
+MISSING = ("", "NA")  # cells of missing values, as spreadsheets and R write them; float() takes nan and NaN
 EXAMPLE_POINTS = 160 * 125  # of a synthetic example
 EXTRA = "pip install warpwise[clustering-files]"
 BASIS = "X_pca"  # without --basis
@@ -83,20 +85,26 @@ def example(name: str, domains: int) -> Points:
 
 
 def read(
-    path: Path, coords: str | None, shape: tuple[int, ...] | None, basis: str, ignore: str | None = None
+    path: Path,
+    coords: str | None,
+    shape: tuple[int, ...] | None,
+    basis: str,
+    ignore: str | None = None,
+    marginalise: bool = False,
 ) -> Points:
     """Read ``path`` by its suffix, without the columns ``ignore`` of a table.
 
-    Raises ``click.UsageError`` for another suffix or unsuitable contents.
+    Features of a table may be missing only with ``marginalise``. Raises ``click.UsageError`` for another suffix or
+    unsuitable contents.
     """
     suffix = ".nii.gz" if path.name.lower().endswith(".nii.gz") else path.suffix.lower()
     if coords is not None and (len(set(axes := _names(coords))) != len(axes) or len(axes) not in (2, 3)):
         raise click.UsageError(f"--coords: expected two or three different columns, such as x,y, got {coords!r}")
     try:
         if suffix in TEXTS:
-            found = _table(path, coords, ignore, TEXTS[suffix])
+            found = _table(path, coords, ignore, TEXTS[suffix], marginalise)
         elif suffix == ".parquet":
-            found = _parquet(path, coords, ignore)
+            found = _parquet(path, coords, ignore, marginalise)
         elif suffix == ".h5ad":
             found = _annotated(path, coords, basis)
         elif suffix in VOLUMES:
@@ -146,7 +154,7 @@ def _chosen(path: Path, coords: str | None, names: list[str]) -> list[str]:
     return chosen
 
 
-def _table(path: Path, coords: str | None, ignore: str | None, delimiter: str) -> Points:
+def _table(path: Path, coords: str | None, ignore: str | None, delimiter: str, marginalise: bool) -> Points:
     with path.open(newline="", encoding=TEXT) as file:
         header = file.readline()
         if delimiter == "," and "," not in header and ";" in header:
@@ -163,7 +171,29 @@ def _table(path: Path, coords: str | None, ignore: str | None, delimiter: str) -
         )
     places = [kept.index(names.index(name)) for name in chosen]
     features = [column for column in range(len(kept)) if column not in places]
+    if gap := _missing(values, [names[column] for column in kept], chosen, marginalise):
+        with path.open(newline="", encoding=TEXT) as file:
+            lines = csv.reader(file, delimiter=delimiter)
+            number = next(itertools.islice((lines.line_num for cells in lines if cells), gap[0] + 1, None))
+        raise ValueError(f"line {number}, {gap[1]}")
     return _of_table(path, values[:, features], values[:, places], chosen)
+
+
+def _missing(values: np.ndarray, names: list[str], chosen: list[str], marginalise: bool) -> tuple[int, str] | None:
+    """The first row that has a missing value where none may be, and what is wrong in it. ``names`` are those of the
+    columns of ``values``; the columns ``chosen`` are positions."""
+    gaps = np.isnan(values)
+    if marginalise:
+        gaps[:, [name not in chosen for name in names]] = False
+    rows = gaps.any(1)
+    if not rows.any():
+        return None
+    row = int(rows.argmax())
+    name = names[int(gaps[row].argmax())]
+    found = f"column {name!r}: the value is missing, as in {rows.sum():,} of {len(values):,} rows"
+    if name in chosen:
+        return row, f"{found}; a point needs a position: leave the row out"
+    return row, f"{found}; --missing marginalise takes missing values, and --ignore {name} leaves the column out"
 
 
 def _of_table(path: Path, features: np.ndarray, places: np.ndarray, chosen: list[str]) -> Points:
@@ -173,8 +203,8 @@ def _of_table(path: Path, features: np.ndarray, places: np.ndarray, chosen: list
 
 
 def _numbers(path: Path, names: list[str], kept: list[int], delimiter: str) -> np.ndarray:
-    """The columns ``kept`` of the rows below the header; an empty cell is NaN. Raises ``ValueError`` with the line and
-    the column."""
+    """The columns ``kept`` of the rows below the header; an empty cell or NA is NaN. Raises ``ValueError`` with the
+    line and the column."""
     if len(kept) == len(names):
         with warnings.catch_warnings(), contextlib.suppress(ValueError):
             warnings.simplefilter("ignore", UserWarning)  # of no data
@@ -197,14 +227,14 @@ def _row(cells: list[str], names: list[str], kept: list[int], line: int, decimal
     for column in kept:
         cell, name = cells[column], names[column]
         try:
-            found.append(float(cell.replace(decimal, ".")) if cell.strip() else np.nan)
+            found.append(np.nan if cell.strip() in MISSING else float(cell.replace(decimal, ".")))
         except ValueError:
             left_out = f"; --ignore {name} leaves the column out"
             raise ValueError(f"line {line}, column {name!r}: expected a number, got {cell!r}{left_out}") from None
     return found
 
 
-def _parquet(path: Path, coords: str | None, ignore: str | None) -> Points:
+def _parquet(path: Path, coords: str | None, ignore: str | None, marginalise: bool) -> Points:
     import pyarrow.parquet
 
     table = pyarrow.parquet.read_table(path)
@@ -218,9 +248,11 @@ def _parquet(path: Path, coords: str | None, ignore: str | None) -> Points:
             hint = f"; --ignore {name} leaves the column out"
             raise ValueError(f"column {name!r}: expected numbers, got {table[name].type}{hint}") from error
 
-    columns = [column(name) for name in names if name not in chosen and name not in left_out]
-    places = [column(name) for name in chosen]
+    kept = [name for name in names if name not in chosen and name not in left_out]
+    columns, places = [column(name) for name in kept], [column(name) for name in chosen]
     features, positions = (np.stack(some, 1) if some else np.empty((0, 0)) for some in (columns, places))
+    if (columns or places) and (gap := _missing(np.stack(columns + places, 1), kept + chosen, chosen, marginalise)):
+        raise ValueError(f"row {gap[0] + 1}, {gap[1]}")
     return _of_table(path, features, positions, chosen)
 
 
