@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sklearn.metrics import adjusted_rand_score
 
-from warpwise.apps.clustering import generators, starts
+from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture, generators, starts
 from warpwise.apps.clustering.field import MeanField
 from warpwise.cli import cli
 
@@ -195,3 +195,33 @@ def test_wrong_options(inputs: Path, arguments: list[str], message: str) -> None
     result = run(*named, "-o", inputs / "out")
     assert result.exit_code == 2 and message in " ".join(result.output.replace("│", " ").split())
     assert not (inputs / "out").exists()
+
+
+@pytest.mark.parametrize("options", [(), ("--fast",)])
+def test_an_output_folder_that_cannot_be_used_is_found_before_the_fit(
+    inputs: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("the fit has started")
+
+    monkeypatch.setattr(SpatialMixture, "fit", never)
+    monkeypatch.setattr(SmoothedKMeans, "fit", never)
+    (inputs / "file").write_text("")
+    (inputs / "out" / "labels.npy").mkdir(parents=True)
+    for output, message in (
+        (inputs / "file" / "sub", "Not a directory"),
+        (Path("/proc/none/sub"), "No such file or directory"),
+        (inputs / "out", "because the command writes a file of this name"),
+    ):
+        result = run(inputs / "points.npz", *options, "-o", output)
+        said = " ".join(result.output.replace("│", " ").split())
+        assert result.exit_code == 2 and "--output: " in said and message in said, result.output
+    assert list((inputs / "out").iterdir()) == [inputs / "out" / "labels.npy"]
+
+
+def test_folders_of_a_fit_that_fails_are_removed_if_the_command_created_them(inputs: Path) -> None:
+    np.savez(inputs / "same.npz", X=np.zeros((9, 2)), coords=DATA.coords[:9])
+    (inputs / "own").mkdir()
+    for output in ("new/a/b", "own/a"):
+        assert run(inputs / "same.npz", "--domains", "3", "-o", inputs / output).exit_code == 2
+    assert not (inputs / "new").exists() and not list((inputs / "own").iterdir())

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from warpwise.cli.cluster_input import Points, example, read
-from warpwise.cli.cluster_output import write
+from warpwise.cli.cluster_output import folder, write
 from warpwise.cli.console import wide_console
 
 FIGURES = ("beta", "elbo", "bic", "n_iter", "inertia")  # attributes of the estimators in the summary
@@ -79,22 +79,23 @@ def cluster(
             random_state=seed,
         )
     console = wide_console()
-    begin = time.perf_counter()
-    try:
-        _fit(console, model, points, None if fast else output / RESTARTS, resume)
-    except CheckpointError as error:
-        raise click.UsageError(f"--resume: {error.reason}; without --resume the run starts again") from error
-    except ValueError as error:
-        raise click.UsageError(_with_options(str(error))) from error
-    summary = {
-        "input": name or str(file),
-        "points": points.X.shape[0],
-        "features": points.X.shape[1],
-        "sizes": np.bincount(model.labels_, minlength=k).tolist(),
-        "seconds": round(time.perf_counter() - begin, 3),
-        **{key: getattr(model, f"{key}_") for key in FIGURES if hasattr(model, f"{key}_")},
-    }
-    drawn = write(output, points, model, k, summary)
+    with folder(output, *(() if fast else (RESTARTS,))):
+        begin = time.perf_counter()
+        try:
+            _fit(console, model, points, None if fast else output / RESTARTS, resume)
+        except CheckpointError as error:
+            raise click.UsageError(f"--resume: {error.reason}; without --resume the run starts again") from error
+        except ValueError as error:
+            raise click.UsageError(_with_options(str(error))) from error
+        summary = {
+            "input": name or str(file),
+            "points": points.X.shape[0],
+            "features": points.X.shape[1],
+            "sizes": np.bincount(model.labels_, minlength=k).tolist(),
+            "seconds": round(time.perf_counter() - begin, 3),
+            **{key: getattr(model, f"{key}_") for key in FIGURES if hasattr(model, f"{key}_")},
+        }
+        drawn = write(output, points, model, k, summary)
     for key, value in summary.items():
         console.print(f"{key:>9}  {value}")
     console.print(f"{'written':>9}  {output}" + ("" if drawn else " (no pictures: they need Pillow, and two axes)"))

@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 from warpwise.cache import atomic_write, replacing
 from warpwise.cli.cluster_input import Points
 
 FILES = ("labels.npy", "probabilities.npy", "labels.nii.gz", "summary.json", "domains.png", "uncertainty.png")
+
+
+@contextlib.contextmanager
+def folder(output: Path, *others: str) -> Iterator[None]:
+    """Create the folder ``output`` for ``FILES`` and ``others``. If the block raises, the folders that were created and
+    are empty are removed.
+
+    Raises ``click.UsageError`` if no files can be written there, or if a folder has the name of one of the files.
+    """
+    created = []
+    try:
+        try:
+            created = [one for one in (output, *output.parents) if not one.exists()]
+            output.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=output):
+                pass
+        except OSError as error:
+            raise click.UsageError(f"--output: cannot write files to the folder {output}: {error.strerror}") from error
+        for name in (*FILES, *others):
+            if (output / name).is_dir():
+                raise click.UsageError(
+                    f"--output: expected no folder {output / name}, because the command writes a file of this name; "
+                    "remove it, or give another output folder"
+                )
+        yield
+    except BaseException:
+        for one in created:
+            with contextlib.suppress(OSError):  # of a folder that has files, or was not created
+                one.rmdir()
+        raise
 
 
 def write(output: Path, points: Points, model: Any, domains: int, summary: dict[str, Any]) -> bool:
