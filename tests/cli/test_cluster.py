@@ -188,6 +188,7 @@ def test_a_checkpoint_of_another_run_says_how_to_run_without_it(inputs: Path) ->
         (["points.npz", "--basis", "X"], "--basis names features of a .h5ad"),
         (["points.npz", "--domains", "721"], "--domains: expected at most n_samples=720"),
         (["--example", "layered", "--shape", "3,3"], "--example takes no"),
+        (["points.npz", "--seed", str(2**64)], "--seed: expected an integer from -2**63 to 2**64 - 1, got 18446744"),
     ],
 )
 def test_wrong_options(inputs: Path, arguments: list[str], message: str) -> None:

@@ -106,6 +106,7 @@ def test_columns_to_ignore_are_named_correctly(tmp_path: Path) -> None:
         ((), "got 'cortex'; --ignore kind leaves the column out"),
         (("--ignore", "sort"), "no column 'sort'; its columns are x, y, a, b, kind"),
         (("--ignore", "a,b,kind"), "expected columns of features"),
+        (("--ignore", "kind, y"), "--coords and --ignore: expected different columns, got 'y' in both"),
     ):
         done = run(path, *options)
         assert done.exit_code == 2 and message in said(done), done.output
@@ -142,12 +143,23 @@ def test_arrays_with_two_kinds_of_positions_or_a_wrong_shape(tmp_path: Path) -> 
         assert done.exit_code == 2 and message in said(done), done.output
 
 
-@pytest.mark.parametrize("text", [HEADER, "", "x,y\n"])
-def test_a_table_without_points(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (HEADER, "got no row"),
+        ("", "expected a row of column names and a row of numbers for each point, got an empty file"),
+        ("\n" + HEADER, "got a first line without names"),
+        ("x,y\n", "got no row"),
+        (HEADER + "0,1,2,é\n", "cells.csv: expected text in UTF-8, got the byte 0xe9; save the table as UTF-8"),
+        ("é,x,y\n", "cells.csv: expected text in UTF-8, got the byte 0xe9; save the table as UTF-8"),
+        (HEADER + "0,1,2," + "9" * 200_000 + "x\n", "field larger than field limit"),
+    ],
+)
+def test_a_table_without_points_or_with_other_text(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "cells.csv"
-    path.write_text(text)
+    path.write_text(text, encoding="latin-1")
     done = run(path)
-    assert done.exit_code == 2 and isinstance(done.exception, SystemExit), done.output
+    assert done.exit_code == 2 and message in said(done), done.output
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor])

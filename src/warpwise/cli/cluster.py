@@ -55,6 +55,8 @@ def cluster(
         raise click.UsageError(f"--fast takes none of {refused}")
     if name is not None and (coords or shape or ignore):
         raise click.UsageError("--example takes no --coords, --ignore or --shape")
+    if not -(2**63) <= seed < 2**64:
+        raise click.UsageError(f"--seed: expected an integer from -2**63 to 2**64 - 1, got {seed}")
     k = domains or DOMAINS.get(name or "", 7)
     if name is not None:
         points = example(name, k)

@@ -100,6 +100,8 @@ def read(
     suffix = ".nii.gz" if path.name.lower().endswith(".nii.gz") else path.suffix.lower()
     if coords is not None and (len(set(axes := _names(coords))) != len(axes) or len(axes) not in (2, 3)):
         raise click.UsageError(f"--coords: expected two or three different columns, such as x,y, got {coords!r}")
+    if both := set(_names(coords or "")) & set(_names(ignore or "")) - {""}:
+        raise click.UsageError(f"--coords and --ignore: expected different columns, got {min(both)!r} in both")
     try:
         if suffix in TEXTS:
             found = _table(path, coords, ignore, TEXTS[suffix], marginalise)
@@ -121,7 +123,10 @@ def read(
             raise click.UsageError(f"{path}: expected a file of one of {known}")
     except ImportError as error:
         raise click.UsageError(f"{path}: {error}; {EXTRA}") from error
-    except (ValueError, OSError) as error:
+    except UnicodeDecodeError as error:
+        byte = f"the byte 0x{error.object[error.start]:02x}"
+        raise click.UsageError(f"{path}: expected text in UTF-8, got {byte}; save the table as UTF-8") from error
+    except (ValueError, OSError, csv.Error) as error:
         raise click.UsageError(f"{path}: {error}") from error
     if coords is not None and suffix not in TABLES:
         raise click.UsageError("--coords names columns of a .csv, .tsv, .parquet or .h5ad file")
@@ -161,6 +166,9 @@ def _table(path: Path, coords: str | None, ignore: str | None, delimiter: str, m
             delimiter = ";"  # as spreadsheets write where the comma is the decimal sign
         file.seek(0)
         names = [name.strip() for name in next(csv.reader(file, delimiter=delimiter), [])]
+    if not any(names):
+        got = "a first line without names" if header else "an empty file"
+        raise ValueError(f"expected a row of column names and a row of numbers for each point, got {got}")
     chosen, left_out = _chosen(path, coords, names), _chosen(path, ignore, names)
     # A first column without a name has the names or the numbers of the rows, as pandas and R write them.
     kept = [column for column, name in enumerate(names) if name not in left_out and (column or name)]
