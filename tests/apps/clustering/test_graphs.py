@@ -132,6 +132,20 @@ def test_user_edges_are_made_symmetric() -> None:
         (lambda: from_edges([[0.5, 1]], 3), "integers"),
         (lambda: from_edges([[0, 1]], 3, [-1]), "not negative"),
         (lambda: from_edges([[0, 1]], 3, [1, 1]), "one an edge"),
+        *(
+            (
+                lambda number=number: from_edges([], number),
+                f"n_points: expected an integer of at least 0, got {number!r}",
+            )
+            for number in (3.0, -1, "3", None, True)
+        ),
+        (lambda: from_edges([["a", "b"]], 3), "edges: expected integers, the numbers of two points, got <U1"),
+        (lambda: from_edges(np.eye(2, dtype=bool), 3), r"edges: expected integers, .*, got bool; from_sparse\("),
+        (lambda: from_edges([[0, 1j]], 3), "edges: expected integers, .*, got complex128"),
+        (lambda: from_edges([[0, None]], 3), "edges: expected integers, .*, got object"),
+        (lambda: from_edges([[0, 1]], 3, ["a"]), "weights: expected real numbers, got <U1"),
+        (lambda: from_edges([[0, 1]], 3, [1j]), "weights: expected real numbers, got complex128"),
+        (lambda: from_edges([[0, 1]], 3, [1e39]), "weights: expected finite values of float32"),
         (lambda: from_sparse(scipy.sparse.eye(3, 4)), "square"),
         (lambda: from_sparse((np.array([0, 2, 1]), np.array([0]))), "rowptr"),
     ],

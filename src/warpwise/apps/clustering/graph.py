@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from warpwise.apps.clustering import morton
+from warpwise.apps.clustering.estimator import check_count
 
 _ROWS = 1 << 18  # rows that are permuted at a time on a GPU
 
@@ -289,25 +290,31 @@ def from_edges(edges: Any, n_points: int, weights: Any = None) -> Graph:
 
     A graph that is not symmetric is made so: i and j are neighbours if either direction is given, and the larger weight
     counts. Raises ``ValueError`` for an index outside [0, n_points), a weight that is negative or not finite, or a
-    wrong shape.
+    wrong shape or dtype.
     """
-    pairs = torch.as_tensor(np.ascontiguousarray(edges))
-    if not pairs.numel():  # an empty list has one axis, and NumPy makes it of floats
-        pairs = torch.empty(0, 2, dtype=torch.int64)
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise ValueError(f"edges: expected (M, 2), got {tuple(pairs.shape)}")
-    if pairs.is_floating_point():
-        raise ValueError(f"edges: expected integers, got {pairs.dtype}")
-    pairs = pairs.to(torch.int64)
+    n_points = check_count("n_points", n_points, 0)
+    given = np.ascontiguousarray(edges)
+    if not given.size:  # an empty list has one axis, and NumPy makes it of floats
+        given = np.empty((0, 2), np.int64)
+    if given.ndim != 2 or given.shape[1] != 2:
+        raise ValueError(f"edges: expected (M, 2), got {given.shape}")
+    if given.dtype.kind not in "iu":
+        advice = "; from_sparse(scipy.sparse.csr_array(matrix)) takes a matrix" if given.dtype.kind == "b" else ""
+        raise ValueError(f"edges: expected integers, the numbers of two points, got {given.dtype}{advice}")
+    pairs = torch.as_tensor(given.astype(np.int64))
     if pairs.numel() and (int(pairs.min()) < 0 or int(pairs.max()) >= n_points):
         raise ValueError(f"edges: expected indices in [0, {n_points}), got {int(pairs.min())} to {int(pairs.max())}")
     values = None
     if weights is not None:
-        values = torch.as_tensor(np.ascontiguousarray(weights, dtype=np.float32))
+        numbers = np.ascontiguousarray(weights)
+        if numbers.dtype.kind not in "biuf":
+            raise ValueError(f"weights: expected real numbers, got {numbers.dtype}")
+        with np.errstate(over="ignore"):  # infinity is refused below
+            values = torch.as_tensor(numbers.astype(np.float32))
         if values.shape != pairs.shape[:1]:
             raise ValueError(f"weights: expected ({pairs.shape[0]},), one an edge, got {tuple(values.shape)}")
         if not bool(torch.isfinite(values).all()) or bool((values < 0).any()):
-            raise ValueError("weights: expected finite values that are not negative")
+            raise ValueError("weights: expected finite values of float32 that are not negative")
     return symmetric(pairs[:, 0].contiguous(), pairs[:, 1].contiguous(), n_points, values)
 
 
