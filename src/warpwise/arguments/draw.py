@@ -32,7 +32,7 @@ def _between(dtype: torch.dtype) -> float | int:
     """
     if dtype.is_floating_point or dtype.is_complex:
         return math.nan
-    return True if dtype == torch.bool else int.from_bytes(b"\x5a" * dtype.itemsize)
+    return True if dtype == torch.bool else int.from_bytes(b"\x5a" * dtype.itemsize, "little")
 
 
 @_in_memory_order

@@ -62,9 +62,6 @@ def cluster(
         points = example(name, k)
     else:
         points = read(_given(file), coords, _sizes(shape), basis, ignore, missing == "marginalise")
-    for option, number in (("--domains", k), ("--types", types or 1)):
-        if number > len(points.X):  # before the fit allocates memory for as many
-            raise click.UsageError(f"{option}: expected at most n_samples={len(points.X)}, got {number}")
     model: Any
     if fast:
         model = SmoothedKMeans(k, random_state=seed)

@@ -6,7 +6,6 @@ import contextlib
 import csv
 import itertools
 import json
-import math
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,9 +137,6 @@ def read(
         if found.coords is not None or found.shape is not None or found.mask is not None:
             raise click.UsageError(f"{path}: --shape is for features without positions; here they come from INPUT")
         found = Points(found.X, shape=shape)
-    if len(sizes := found.shape or ()) in (2, 3) and min(sizes) > 0 and math.prod(sizes) != len(found.X):
-        # before the grid allocates memory for as many
-        raise click.UsageError(f"{path}: shape: {sizes} has {math.prod(sizes)} points, but X has {len(found.X)}")
     if found.coords is None and found.shape is None and found.mask is None:
         raise click.UsageError(f"{path}: no positions; give --coords COLUMN,COLUMN (a table) or --shape ROWS,COLUMNS")
     return found
@@ -216,7 +212,7 @@ def _numbers(path: Path, names: list[str], kept: list[int], delimiter: str) -> n
     if len(kept) == len(names):
         with warnings.catch_warnings(), contextlib.suppress(ValueError):
             warnings.simplefilter("ignore", UserWarning)  # of no data
-            # Without empty cells; "0#9" is no number, and no 0 with a comment.
+            # A table without empty cells. "0#9" is an error, because # begins no comment.
             values = np.loadtxt(path, comments=None, delimiter=delimiter, skiprows=1, ndmin=2, encoding=TEXT)
             if values.shape[1] == len(names) or not values.size:
                 return values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import torch
 
 from warpwise.apps.clustering.estimator import as_tensor, check_numbers, warn
 from warpwise.apps.clustering.graph import Graph, from_sparse, symmetric
-from warpwise.apps.clustering.lattices import grid
+from warpwise.apps.clustering.lattices import check_shape, grid
 from warpwise.apps.clustering.parallel import Alone
 from warpwise.apps.clustering.points import launch_centred_rows, squares_of_columns, sums_of_products
 from warpwise.apps.clustering.smoothing import neighbour_sum
@@ -57,10 +58,10 @@ def graph_of(
             raise ValueError(f"graph: expected {n_points} points, as X has, got {built.n_points}")
         return built.to(device)
     if shape is not None:
-        built = grid(shape, "auto", device)
-        if built.n_points != n_points:
-            raise ValueError(f"shape: {tuple(shape)} has {built.n_points} points, but X has {n_points}")
-        return built
+        check_shape(shape)
+        if (found := math.prod(map(int, shape))) != n_points:
+            raise ValueError(f"shape: {tuple(shape)} has {found} points, but X has {n_points}")
+        return grid(shape, "auto", device)
     none = torch.empty(0, dtype=torch.int64)
     return symmetric(none, none, n_points).to(device)
 

@@ -21,9 +21,7 @@ def grid(shape: Sequence[int], connectivity: str = "full", device: Any = "cpu") 
     """
     if connectivity not in ("full", "faces", "auto"):
         raise ValueError(f'connectivity: expected "full", "faces" or "auto", got {connectivity!r}')
-    whole = isinstance(shape, Sequence | np.ndarray) and all(isinstance(size, int | np.integer) for size in shape)
-    if not whole or len(shape) not in (2, 3) or any(size < 1 for size in shape):
-        raise ValueError(f"shape: expected two or three positive integers, got {shape!r}")
+    check_shape(shape)
     axes = _axes(shape, device)
     steps = [step for step in itertools.product((-1, 0, 1), repeat=len(axes)) if any(step)]
     if connectivity == "faces" or (connectivity == "auto" and len(shape) == 3):
@@ -32,6 +30,13 @@ def grid(shape: Sequence[int], connectivity: str = "full", device: Any = "cpu") 
     else:
         colours = sum(axis % 2 << place for place, axis in enumerate(axes))
     return _joined(shape, axes, [(step, None) for step in steps], colours)
+
+
+def check_shape(shape: Any) -> None:
+    """Raise ``ValueError`` unless ``shape`` is that of a 2-D or 3-D grid with points."""
+    whole = isinstance(shape, Sequence | np.ndarray) and all(isinstance(size, int | np.integer) for size in shape)
+    if not whole or len(shape) not in (2, 3) or any(size < 1 for size in shape):
+        raise ValueError(f"shape: expected two or three positive integers, got {shape!r}")
 
 
 def hexagonal(rows: int, columns: int, device: Any = "cpu") -> Graph:

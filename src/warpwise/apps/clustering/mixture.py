@@ -159,8 +159,8 @@ class SpatialMixture(Estimator):
         memory-mapped array. Not with ``checkpoint``, ``smoothing`` or missing values.
 
         Raises ``ValueError`` for NaN or infinite values, arguments of different lengths, K above the number of distinct
-        rows of X, parameters outside the values listed above, and a checkpoint of another fit. A fit that
-        raises an exception, or is interrupted, leaves the attributes of the former fit.
+        rows of X, parameters outside the values listed above, and a checkpoint of another fit. If a
+        fit raises an exception or is interrupted, the model keeps the attributes of its previous fit.
         """
         if group is not None:
             check_group(self, checkpoint)

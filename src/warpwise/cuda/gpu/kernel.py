@@ -74,12 +74,10 @@ class GpuKernel:
         if self.profile.compute_capability >= (9, 0):
             larger = attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED  # 16 blocks on Hopper
             self._done(cu.cuKernelSetAttribute(larger, 1, handle, self._device), "loading")
-        parameters = parse(self.compiled.function_type)
-        layout = [self._done(cu.cuKernelGetParamInfo(handle, i), "loading", pair=True) for i in range(len(parameters))]
+        count = len(parse(self.compiled.function_type))
+        layout = [self._done(cu.cuKernelGetParamInfo(handle, i), "loading", pair=True) for i in range(count)]
         offsets, sizes = [offset for offset, _ in layout], [size for _, size in layout]
-        declaration = self.kernel.declaration
-        named = (declaration.parameters, declaration.defaults) if declaration else ()
-        self.binder = Binder(name, parameters, sizes, *named)
+        self.binder = Binder.of(name, self.compiled.function_type, sizes, self.kernel.declaration)
         self.parameters = Parameters([slot.code for slot in self.binder.slots], offsets, sizes)
 
     def _attribute(self, which: Any) -> int:

@@ -14,7 +14,8 @@ from warpwise.cuda.errors import ArgumentError
 from warpwise.cuda.launch import scalars, views
 from warpwise.cuda.launch.elements import ctype, element
 from warpwise.cuda.launch.views import Out, Strided
-from warpwise.cuda.source.signature import Parameter
+from warpwise.cuda.source.kernels import KernelDeclaration
+from warpwise.cuda.source.signature import Parameter, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +243,12 @@ class Binder:
     ``sizes`` are the parameters' sizes in bytes; ``declared`` their types and names as in the source, if known, and
     ``defaults`` those that have default arguments, as "int n = 3".
     """
+
+    @staticmethod
+    def of(kernel: str, function_type: str, sizes: Sequence[int], declaration: KernelDeclaration | None) -> Binder:
+        """The binder of a kernel by its type, such as ``void (*)(float*, int)``, and its declaration, if known."""
+        declared = (declaration.parameters, declaration.defaults) if declaration else ()
+        return Binder(kernel, parse(function_type), sizes, *declared)
 
     def __init__(
         self,

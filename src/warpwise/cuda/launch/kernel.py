@@ -14,7 +14,6 @@ from warpwise.cuda.launch.arguments import Binder
 from warpwise.cuda.launch.launcher import Launcher
 from warpwise.cuda.launch.origin import annotating
 from warpwise.cuda.source.kernels import KernelDeclaration
-from warpwise.cuda.source.signature import parse
 
 if TYPE_CHECKING:
     from warpwise.cuda.emulator.compiler import Build
@@ -115,8 +114,7 @@ class Kernel:
     def binder(self, build: Build) -> Binder:
         """The binder that checks and packs this kernel's arguments for the emulator."""
         if self._binder is None:
-            named = (self.declaration.parameters, self.declaration.defaults) if self.declaration else ()
-            self._binder = Binder(self.expression, parse(build.function_type), build.sizes, *named)
+            self._binder = Binder.of(self.expression, build.function_type, build.sizes, self.declaration)
         return self._binder
 
     def on_gpu(self, device: torch.device) -> GpuKernel:

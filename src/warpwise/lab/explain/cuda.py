@@ -11,7 +11,6 @@ from warpwise.cuda.launch import copies, limits
 from warpwise.cuda.launch.arguments import Binder, device_of
 from warpwise.cuda.launch.module import Kernel
 from warpwise.cuda.launch.origin import annotating
-from warpwise.cuda.source.signature import parse
 from warpwise.lab.explain import outputs
 from warpwise.lab.explain.execution import ATOMICS, assembled, execute, timed
 from warpwise.lab.explain.model.explanation import Explanation, Resources
@@ -124,6 +123,5 @@ def _load(compiled: nvrtc.Compiled) -> Program:
 
 def _binder(kernel: Kernel, compiled: nvrtc.Compiled, program: Program) -> Binder:
     """Pack the arguments without the emulator's build: the cubin holds the parameters' sizes."""
-    named = (kernel.declaration.parameters, kernel.declaration.defaults) if kernel.declaration else ()
     sizes = [size for _, size in program.parameters]
-    return Binder(kernel.expression, parse(compiled.function_type), sizes, *named)
+    return Binder.of(kernel.expression, compiled.function_type, sizes, kernel.declaration)

@@ -48,8 +48,8 @@ class Adjacent(NamedTuple):
 def adjacent_accesses(program: Sequence[Instruction]) -> list[Adjacent]:
     """Runs of two or more accesses to global memory with one base address, one guard and consecutive offsets.
 
-    Between the accesses of a run there is no barrier, no atomic and no branch; none is volatile. Empty for programs
-    with calls and indirect branches.
+    Between the accesses of a run there is no barrier, no atomic and no branch. Volatile accesses are left out. The
+    result is empty for programs with calls or indirect branches.
     """
     after = successors(program)
     if after is None:
@@ -57,31 +57,26 @@ def adjacent_accesses(program: Sequence[Instruction]) -> list[Adjacent]:
     before = predecessors(after)
     found: list[Adjacent] = []
     seen: dict[_Base, dict[int, int]] = {}  # of each base: offsets, and their instructions
-    accesses: list[tuple[int, str]] = []
     for i, instruction in enumerate(program):
         if before[i] != [i - 1] or instruction.opcode in _ENDS:
-            found += _runs(seen, set(seen), accesses)
+            found += _runs(program, seen, set(seen))
         op = _ACCESSES.get(instruction.opcode)
         memory = next((operand for operand in instruction.operands if operand.kind == "memory"), None)
-        if op and memory is not None:
-            accesses.append((i, op))
-            if "STRONG" not in instruction.modifiers:
-                width = next((_WIDTHS[name] for name in instruction.modifiers if name in _WIDTHS), 4)
-                key = op, width, _without_offset(memory), instruction.guard
-                seen.setdefault(key, {}).setdefault(memory.value, i)
+        if op and memory is not None and "STRONG" not in instruction.modifiers:
+            width = next((_WIDTHS[name] for name in instruction.modifiers if name in _WIDTHS), 4)
+            key = op, width, _without_offset(memory), instruction.guard
+            seen.setdefault(key, {}).setdefault(memory.value, i)
         changed: set[Register] = destinations(instruction)
         ended = {key for key in seen if (registers_of(key[2]) | registers_of(key[3])) & changed}
-        found += _runs(seen, ended, accesses)
-    return [*found, *_runs(seen, set(seen), accesses)]
+        found += _runs(program, seen, ended)
+    return [*found, *_runs(program, seen, set(seen))]
 
 
 def _without_offset(memory: Operand) -> Operand:
     return Operand("memory", base=memory.base, uniform_base=memory.uniform_base, base_wide=memory.base_wide)
 
 
-def _runs(
-    seen: dict[_Base, dict[int, int]], ended: set[_Base], accesses: Sequence[tuple[int, str]]
-) -> Iterator[Adjacent]:
+def _runs(program: Sequence[Instruction], seen: dict[_Base, dict[int, int]], ended: set[_Base]) -> Iterator[Adjacent]:
     """The runs of the bases in ``ended``, which are removed from ``seen``."""
     for key in ended:
         op, width, offsets = key[0], key[1], seen.pop(key)
@@ -91,8 +86,8 @@ def _runs(
                 run = []
             run.append(offsets[offset])
             if offset + width not in offsets and len(run) > 1:
-                crossed = any(min(run) < i < max(run) and other != op for i, other in accesses)
-                yield Adjacent(op, tuple(run), width, crossed)
+                between = program[min(run) : max(run)]
+                yield Adjacent(op, tuple(run), width, any(_ACCESSES.get(each.opcode, op) != op for each in between))
 
 
 def adjacent(launch: LaunchAnalysis) -> Iterator[Hint]:
