@@ -1,9 +1,12 @@
 // Sums of neighbours as products with a selection matrix, for q in bfloat16.
 //
 // k04 loads rows of q in float32 and adds them by FADD: 340 instructions and 705 lines of L1 for eight points of 65
-// domains. In bfloat16 a vector of a row is an operand of mma.sync, so that one product adds 16 domains of a neighbour
-// to each of eight points, in float32. With points as rows of the scores, all of a point is in four lanes instead of
-// eight, and a rest of a feature serves all domains. movmatrix transposes q for the moments q^T x, in which q is exact.
+// domains. In bfloat16 a word of a row is an operand of mma.sync, so that one product adds 16 domains of a neighbour to
+// each of four points, in float32. With points as rows of the scores, all of a point is in four lanes instead of eight,
+// and a rest of a feature serves all domains. movmatrix transposes q for the moments q^T x, in which q is exact.
+//
+// Features in bfloat16 (X) are operands as they are in memory: a score takes two products instead of three of half the
+// depth, a moment one instead of three, and ldmatrix loads both operands.
 
 #include <cooperative_groups.h>
 
@@ -12,25 +15,28 @@
 #include "selection_totals.cuh"
 
 // q: (N, restarts, pitch) in bfloat16, pitch a multiple of eight, aligned to 16 bytes; of a row the first `domains` are
-// q. PARTIAL: these end within a vector. The other arguments are those of potts_em_step_in_fragments (k04), with
-// partials (gridDim.x, restarts, kSlots, 32). A lane loads FLIGHT edges' rows of q of its two points before it adds the
-// first. FIELDS: external_row is not 0. Cooperative grid: (blocks, restarts) of 32 * WARPS.
-template <int WARPS, int BLOCKS, int GROUPS, int TILES, int STEPS, int FEATURES, int WARPS_M, int WARPS_N, int FLIGHT,
-          bool LATE, bool DEFERS, bool RESTS, bool KEEPS, bool PARTIAL, bool FIELDS, bool WEIGHTED>
+// q. PARTIAL: these end within a vector. features: (N, words) words of four bytes; of a row the first `width` numbers,
+// float or bfloat16 (X), are features, and the others are finite. The other arguments are those of
+// potts_em_step_in_fragments (k04), with partials (gridDim.x, restarts, kSlots, 32). A lane loads FLIGHT edges' rows of
+// q of its two points before it adds the first. FIELDS: external_row is not 0. SLOPES, NEAR: derivatives, and near, are
+// not null. Cooperative grid: (blocks, restarts) of 32 * WARPS.
+template <class X, int WARPS, int BLOCKS, int GROUPS, int TILES, int STEPS, int FEATURES, int WARPS_M, int WARPS_N,
+          int FLIGHT, bool LATE, bool DEFERS, bool RESTS, bool KEEPS, bool PARTIAL, bool FIELDS, bool WEIGHTED,
+          bool SLOPES, bool NEAR>
 __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_products(
-    __nv_bfloat16* q, const float* features, const float* linear, const float* constant, const int* rowptr,
+    __nv_bfloat16* q, const X* features, const float* linear, const float* constant, const int* rowptr,
     const int* columns, const float* weights, const float* beta, const float* external, float* partials, float* sums,
-    float* counts, float* derivatives, float* near, Colours colours, int restarts, int domains, int width, int pitch,
-    long long external_row, long long external_restart, float temper) {
+    float* counts, float* derivatives, float* near, Colours colours, int restarts, int domains, int width, int words,
+    int pitch, long long external_row, long long external_restart, float temper) {
   extern __shared__ __align__(16) float shared[];
-  using Plan = SelectionPlan<WARPS, GROUPS, TILES, STEPS, FEATURES, WARPS_M, WARPS_N, RESTS, KEEPS, DEFERS>;
+  using Plan = SelectionPlan<X, WARPS, GROUPS, TILES, STEPS, FEATURES, WARPS_M, WARPS_N, RESTS, KEEPS, DEFERS>;
   using Lanes = RowLanes<TILES, PARTIAL>;
   using Neighbours = SelectionNeighbours<FLIGHT, Plan, Lanes, WEIGHTED>;
   const int restart = blockIdx.y, row = restarts * pitch;
   const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0), lane = threadIdx.x % 32, group = lane / 4,
             index = lane % 4;
   const SelectionMemory<Plan> memory(shared);
-  SelectionCopy<Plan> copy(memory, features, width, rowptr, columns);
+  SelectionCopy<Plan> copy(memory, features, words, rowptr, columns);
   ColourOrder order = {colours, Plan::kOwn ? Plan::kPoints : Plan::kTile};
   if (Plan::kOwn) {  // a warp has tiles of its own
     order.own += gridDim.x * warp;
@@ -40,7 +46,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
   TilePlace present = order.first();
   copy.load_rows(present.first + after, present.end);
   memory.fill(linear + static_cast<long long>(restart) * domains * width, constant + restart * domains,
-              FIELDS ? nullptr : external + restart * external_restart, domains, width, kLog2E * temper);
+              FIELDS ? nullptr : external + restart * external_restart, domains, width, words, kLog2E * temper);
   __syncthreads();
 
   q += restart * pitch;
@@ -53,7 +59,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
   bool pending = false;                         // the moments of the tile before
   unsigned fragments[Plan::kHalves][TILES][4];  // of its q^T: domains as rows, points as columns
   const auto add_moments = [&](int q_side, int of) {
-    const float* const x = memory.tiles + (of * Plan::kTile + 2 * index) * Plan::kStride + group;
+    const float* const x = memory.tiles + of * Plan::kTile * Plan::kStride + moments.at_lane(lane);
     if constexpr (Plan::kOwn && KEEPS) {
       moments.keep_own(x + own * Plan::kStride, group, fragments);
     } else if constexpr (Plan::kOwn) {
@@ -64,33 +70,52 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
     }
   };
   copy.copy(0, 0, present.first + after, present.end);
+  Neighbours neighbours = {rows, nullptr, columns, weights, group, index};
+  // The first rows of the next tile are loaded before the last points of the present one are updated, where there is
+  // little else to wait for.
+  constexpr bool kAhead =
+      Plan::kOwn && Plan::kHalves > 1 && !DEFERS && !LATE && TILES > 1 && STEPS * Plan::kColumns <= 32;
+  bool begun = false;
+  // A condition that is not known keeps the compiler from moving instructions across, which takes registers.
+  constexpr bool kBranches = !Plan::kOwn;
 
   while (present.colour >= 0) {
     const int first = present.first + after, end = present.end, next_x = x_side + 1 < Plan::kSides ? x_side + 1 : 0;
-    const TileDegrees degrees = {copy.edges.start, copy.edges.stop - copy.edges.start};
+    neighbours.degrees = {copy.edges.start, copy.edges.stop - copy.edges.start};
     const TilePlace following = order.next(present);
     copy.load_rows(following.first + after, following.end);
-    __pipeline_wait_prior(0);
+    if (!kAhead || !begun) __pipeline_wait_prior(0);
     __syncwarp();
     const float* const x_tile = memory.tiles + x_side * Plan::kTile * Plan::kStride;
     order.wait(present.colour);
     // Uniform for the assembler too: else loads in flight must complete where lanes meet again.
-    const bool some = __any_sync(kAllLanes, first < end);
-    Neighbours neighbours = {
-        rows, memory.edges + (side * Plan::kTile + own) * Plan::kEdges, columns, weights, degrees, group, index};
-    if (some) neighbours.begin();
+    const bool some = Plan::kOwn || __any_sync(kAllLanes, first < end);
+    if (!kAhead || !begun) neighbours.move(memory.edges + (side * Plan::kTile + own) * Plan::kEdges);
+    neighbours.from = 0;
+    if (DEFERS && some) neighbours.begin();
     if (DEFERS && __any_sync(kAllLanes, pending)) add_moments(side ^ 1, x_side > 0 ? x_side - 1 : Plan::kSides - 1);
+    __nv_bfloat16* const first_row = q + static_cast<long long>(first + group) * row;
     unsigned pairs[Plan::kHalves][Plan::kPair][TILES][2];
     if (some) {  // all rows that are loaded are those of this tile's neighbours, or of its own points
       float scores[Plan::kHalves][TILES][2][4], around[Plan::kPair][TILES][4];
+      if (!DEFERS && !(kAhead && begun)) neighbours.begin();
       if (LATE) neighbours.finish(around, all);
-#pragma unroll
-      for (int p = 0; p < Plan::kHalves; ++p) update.begin(scores[p]);
-      add_scores<Plan>(scores, x_tile + (own + group) * Plan::kStride + index, memory.coefficients + Plan::kOf * lane);
+      const int at = own * Plan::kStride + (Plan::kExact ? 0 : group * Plan::kStride + index);
+      find_scores<Plan>(scores, x_tile + at, memory.coefficients + Plan::kOf * lane, memory.offsets + 2 * index);
 #pragma unroll
       for (int p = 0; p < Plan::kHalves; ++p) {
         if (!LATE || p > 0) neighbours.finish(around, all);
         if (p + 1 < Plan::kHalves) neighbours.begin(16 * (p + 1));
+        if (kAhead && p == 0) copy.copy(side ^ 1, next_x, following.first, following.end);
+        if (kAhead && p + 1 == Plan::kHalves) {
+          __pipeline_wait_prior(0);
+          __syncwarp();
+          begun = __all_sync(kAllLanes, following.colour == present.colour);  // else after the barrier
+          if (begun) {
+            neighbours.move(memory.edges + ((side ^ 1) * Plan::kTile + own) * Plan::kEdges);
+            neighbours.begin();
+          }
+        }
         const float* fields[Plan::kPair];
         bool inside[Plan::kPair];
 #pragma unroll
@@ -98,7 +123,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
           const int point = first + 16 * p + 8 * j + group;
           inside[j] = point < end;
           fields[j] = external + min(point, end - 1) * external_row + restart * external_restart;
-          if (near && inside[j]) {
+          if (NEAR && (!kBranches || near) && inside[j]) {
             float* const to = near + (static_cast<long long>(point - colours.ends[0]) * restarts + restart) * domains;
 #pragma unroll
             for (int i = 0; i < 4 * TILES; ++i) {
@@ -107,11 +132,11 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
             }
           }
         }
-        update(scores[p], around, fields, inside, derivatives != nullptr, pairs[p]);
+        update(scores[p], around, fields, inside, SLOPES && (!kBranches || derivatives), pairs[p]);
         __syncwarp();  // rows of these points may have been loaded in place of edges that do not exist
 #pragma unroll
         for (int j = 0; j < Plan::kPair; ++j) {
-          __nv_bfloat16* const to = q + static_cast<long long>(first + 16 * p + 8 * j + group) * row;
+          __nv_bfloat16* const to = first_row + static_cast<long long>(16 * p + 8 * j) * row;
           if (inside[j]) Lanes::store(to, pairs[p][j], index, domains);
         }
         if (p + 1 < Plan::kHalves) __syncwarp();  // and those of the first half, by the second
@@ -124,7 +149,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
       }
     }
     if (Plan::kOwn && DEFERS) __syncwarp();  // all lanes have added the tile before
-    if (Plan::kOwn || DEFERS) copy.copy(side ^ 1, next_x, following.first + after, following.end);
+    if (!kAhead && (Plan::kOwn || DEFERS)) copy.copy(side ^ 1, next_x, following.first + after, following.end);
     const bool ends = following.colour != present.colour;
     if (ends) order.arrive(following);
 #pragma unroll
@@ -154,5 +179,5 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
   store_partials<Plan>(partials + (static_cast<long long>(blockIdx.x) * restarts + restart) * 32 * Plan::kSlots, memory,
                        update);
   cooperative_groups::this_grid().sync();
-  add_partials<Plan>(shared, partials, sums, counts, derivatives, restarts, domains, width);
+  add_partials<Plan>(shared, partials, sums, counts, derivatives, restarts, domains, width, words);
 }

@@ -13,7 +13,7 @@ import torch
 from warpwise import cuda
 from warpwise.arguments.values import argument_for, as_tuple, copy_back, map_tensors, output_for, single
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.potts_em_step.selection_tiles import ends_within_vector, selection_tile_of
+from warpwise.ops.potts_em_step.selection_tiles import Row, ends_within_vector, selection_tile_of
 from warpwise.ops.potts_em_step.tiles import (
     SHARED_OF_ONE,
     THREADS,
@@ -72,13 +72,14 @@ def rows_of(q: torch.Tensor) -> torch.Tensor | None:
 
 
 def in_rows(launch: Launch, writes: bool = True) -> Launch:
-    """A launch that takes tensors of any strides: all but q are made contiguous, and q, to which the launch may write,
-    if it has no ``rows_of``."""
+    """A launch that takes tensors of any strides: q, to which the launch may write, is made contiguous if it has no
+    ``rows_of``, features of bfloat16 keep their rows, and all others are made contiguous."""
 
-    def launched(outputs: Any, q: torch.Tensor, *rest: Any) -> None:
+    def launched(outputs: Any, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
         made = [output_for(output, False) for output in as_tuple(outputs)]
         given = q if rows_of(q) is not None else q.contiguous()
-        launch(single(made), given, *map_tensors(lambda tensor: argument_for(tensor, False), rest))
+        features = argument_for(features, features.dtype == torch.bfloat16)
+        launch(single(made), given, features, *map_tensors(lambda tensor: argument_for(tensor, False), rest))
         copy_back(as_tuple(outputs), made)
         if writes:
             copy_back(q, given)
@@ -94,6 +95,16 @@ def load_of(rows: torch.Tensor) -> int:
         for count in (16 // size, 8 // size, 4 // size, 1)
         if count and rows.shape[2] % count == 0 and rows.data_ptr() % (count * size) == 0
     )
+
+
+def words_of(features: torch.Tensor) -> Row | None:
+    """The rows of ``features`` (N, D) as k07 copies them. None for bfloat16 in other rows than those of
+    ``empty_rows``, which have 8 bytes or begin at multiples of 16."""
+    if features.dtype != torch.bfloat16:
+        return Row(features.shape[1])
+    rows = rows_of(features[:, None])
+    aligned = rows is not None and load_of(rows) >= min(8, rows.shape[2])
+    return Row(rows.shape[2] // 2, 2) if rows is not None and aligned and rows.shape[2] >= 4 else None
 
 
 def is_aligned(*tensors: torch.Tensor | None) -> bool:
@@ -251,15 +262,17 @@ def _by_fragments(
 def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
     counts, sums, derivatives, near = outputs
     linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
-    shape, rows = shape_of(q, features, linear), rows_of(q)
+    shape, rows, row = shape_of(q, features, linear), rows_of(q), words_of(features)
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
-    tile = selection_tile_of(shape.domains, shape.width, warps_an_sm(q, _largest(ends)))
+    assert row is not None  # limits
+    x = features if row.in_word == 1 else rows_of(features[:, None])
+    tile = selection_tile_of(shape.domains, row, warps_an_sm(q, _largest(ends)))
     assert tile is not None and rows is not None  # limits, in_rows
     resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
     tiles = cdiv(_largest(ends), 8 * tile.groups * (tile.warps if tile.warps_n else 1))
     grid = _balanced(tiles, resident) if tile.warps_n else min(tiles, resident)  # a warp has tiles of its own, or not
-    partials = features.new_empty((grid, shape.restarts, tile.slots, 32))
+    partials = beta.new_empty((grid, shape.restarts, tile.slots, 32))
     *numbers, late, defers, rests, keeps, bytes, _ = tile
     flags = (
         str(flag).lower()
@@ -271,12 +284,15 @@ def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor
             ends_within_vector(shape.domains),
             external.shape[0] > 1,
             rest[4] is not None,
+            derivatives is not None,
+            near is not None,
         )
     )
-    name = f"potts_em_step_selection_products<{', '.join((*map(str, numbers), *flags))}>"
+    options = ", ".join((cuda.ctype(features.dtype), *map(str, numbers), *flags))
+    name = f"potts_em_step_selection_products<{options}>"
     launch = SELECTION_PRODUCTS[name][(grid, shape.restarts), 32 * tile.warps, bytes]
-    launch(rows, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
-           *shape[1:], rows.shape[2], *external_strides(external), temper)  # fmt: skip
+    launch(rows, x, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
+           *shape[1:], row.words, rows.shape[2], *external_strides(external), temper)  # fmt: skip
 
 
 def triton(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:

@@ -16,6 +16,7 @@ from warpwise.ops.potts_em_step.reference import in_float64, reference, scores_o
 
 _SECOND_ORDER = 1.05  # errors of a logit below 5 %
 _UNIT = 2.0**-24  # of float32, in which is computed
+_COEFFICIENT = 2.0**-18  # of one that is two numbers of bfloat16, beside features in bfloat16
 
 
 class Rounded(NamedTuple):
@@ -30,19 +31,23 @@ class Rounded(NamedTuple):
 def _rounded(args: tuple[Any, ...]) -> Rounded | None:
     """None if q is not rounded. An error dl of the logits changes q_k by q_k (dl_k - sum_m q_m dl_m), and the stored q
     by half a unit of bfloat16 more; near changes by the weighted sum of the stored errors."""
-    if args[0].dtype == args[1].dtype:
+    if args[0].dtype == args[7].dtype:
         return None
     q, features, linear, constant, rowptr, columns, weights, beta, external, interaction, bounds, temper, *_ = (
         in_float64(args)
     )
     half = torch.finfo(args[0].dtype).eps / 2
+    of_scores = torch.zeros_like(q)
+    if args[1].dtype != args[7].dtype:
+        of_scores = _COEFFICIENT * abs(temper) * torch.einsum("nd,rkd->nrk", features.abs(), linear.abs())
     scores, q = temper * scores_of(features, linear, constant), q.clone()
     graph = rowptr, columns, None if weights is None else weights.abs()
     absolute = None if interaction is None else interaction.abs()
     found = Rounded(*(torch.zeros_like(q) for _ in range(4)))
     for begin, end in pairwise(bounds):
         around, near = support(q, rowptr, columns, weights, interaction), support(found.stored, *graph, absolute)
-        new, logits = torch.softmax(scores + beta[:, None] * around + external, 2), beta.abs()[:, None] * near
+        new = torch.softmax(scores + beta[:, None] * around + external, 2)
+        logits = of_scores + beta.abs()[:, None] * near
         moved = _moved(new, logits)
         for whole, part in zip((q, *found), (new, moved + half * new, moved, near, logits), strict=True):
             whole[begin:end] = part[begin:end]
@@ -84,7 +89,7 @@ def _updated(args: tuple[Any, ...]) -> slice:
 
 def of_q(*args: Any) -> torch.Tensor:
     found = _logits(args)
-    largest = args[1].new_full(args[0].shape, float(found.max()) if found.numel() else 0.0, dtype=torch.float64)
+    largest = args[7].new_full(args[0].shape, float(found.max()) if found.numel() else 0.0, dtype=torch.float64)
     rounded = _rounded(args)
     return largest if rounded is None else largest + _in_units(rounded.q, terms(*args))
 

@@ -12,8 +12,8 @@ from warpwise.operation import make_rung
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_em_step import launches
 from warpwise.ops.potts_em_step.launches import HERE, MOST_COLOURS, padded
-from warpwise.ops.potts_em_step.selection_tiles import selection_tile_of
-from warpwise.ops.potts_em_step.spec import DTYPES, SPEC
+from warpwise.ops.potts_em_step.selection_tiles import Row, selection_tile_of
+from warpwise.ops.potts_em_step.spec import DTYPES, SPEC, pitch_for
 from warpwise.ops.potts_em_step.tiles import (
     MOST_DOMAINS,
     MOST_SUMS,
@@ -31,6 +31,7 @@ from warpwise.ops.potts_em_step.tiles import (
 
 MOST_INDEX = 2**31 - 1
 MOST_RESIDENT = 64  # restarts: their blocks are resident at the same time
+MOST_OF_FEW = 24  # features, up to which k03 is faster than k07 for up to eight domains
 TRITON_SUMS = 16384  # of k05: domains x domains and domains x features in the registers of 128 threads
 
 
@@ -39,6 +40,17 @@ def float32_fits(takes: Callable[..., str | None]) -> Callable[..., str | None]:
 
     def fits(q: torch.Tensor, *rest: Any) -> str | None:
         return f"takes q of {torch.float32}, not {q.dtype}" if q.dtype == torch.bfloat16 else takes(q, *rest)
+
+    return fits
+
+
+def float32_features_fit(takes: Callable[..., str | None]) -> Callable[..., str | None]:
+    """``takes`` of a rung that has no features in bfloat16."""
+
+    def fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+        if features.dtype == torch.bfloat16:
+            return f"takes features of {torch.float32}, not {features.dtype}"
+        return takes(q, features, *rest)
 
     return fits
 
@@ -104,7 +116,9 @@ def selections_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str |
     rows = launches.rows_of(q) if q.dtype == torch.bfloat16 else None
     if rows is None or launches.load_of(rows) < 8:
         return f"takes q of {torch.bfloat16} whose rows begin at multiples of 16 bytes, as those of empty_rows do"
-    if rest[0] is not None and selection_tile_of(shape.domains, shape.width) is None:
+    if (row := launches.words_of(features)) is None:
+        return "takes features of torch.bfloat16 whose rows begin at multiples of 16 bytes, as those of empty_rows do"
+    if rest[0] is not None and selection_tile_of(shape.domains, row) is None:
         return (
             f"takes up to {MOST_DOMAINS} domains, and tiles of points in {SHARED_OF_ONE} bytes of shared memory, not"
             f" {shape.domains} x {shape.width}"
@@ -153,6 +167,7 @@ def rung(
 ) -> Any:
     """``rows``: takes q in bfloat16 too, and in padded rows without a copy."""
     launch, takes = (launches.in_rows(launch), takes) if rows else (launch, float32_fits(takes))
+    takes = takes if takes is selections_fit else float32_features_fit(takes)
     return make_rung(HERE, name, idea, launch, dtypes=DTYPES, limits=takes, deterministic=repeats, strided=rows)
 
 
@@ -201,15 +216,16 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k03 for up to eight domains, where a lane has all of a point; else k06 or k04, or k02, where it takes them."""
-    q, domains, width = args[0], args[0].shape[2], args[1].shape[1]
+    """k07 for features in bfloat16, and for q in bfloat16 of more than eight domains; k03 for up to eight domains, of
+    which a lane has all; else k06 or k04, or k02, where it takes them."""
+    q, features, domains = args[0], args[1], args[0].shape[2]
+    if features.dtype == torch.bfloat16 or (q.dtype == torch.bfloat16 and domains > 8):
+        return first_taking(SPEC, RUNGS, args, "k07_selection_products")
     if domains <= 8:
         return first_taking(SPEC, RUNGS, args, "k03_one_launch", "k02_point_tiles")
-    if q.dtype == torch.bfloat16:
-        return first_taking(SPEC, RUNGS, args, "k07_selection_products")
     most = max((end - begin for begin, end in launches.colours(args[10])), default=0)
     many = launches.warps_an_sm(q, most)
-    gathering = ("k06_gather_warps",) if gathers(domains, width, launches.vector_of(domains), many) else ()
+    gathering = ("k06_gather_warps",) if gathers(domains, features.shape[1], launches.vector_of(domains), many) else ()
     return first_taking(SPEC, RUNGS, args, *gathering, "k04_in_fragments", "k02_point_tiles")
 
 
@@ -223,6 +239,19 @@ def rounding_pays(shape: Shape, colours: int) -> bool:
     if domains <= 8:
         tiled = warp_tile_of(domains, width, torch.bfloat16) is not None
     else:
-        tile = selection_tile_of(domains, width)
-        tiled = tile is not None and tile.groups > 1
+        tiled = _pairs_fit(domains, Row(width))
     return tiled and index_fits(points, restarts) is None and resident_fits(points, restarts, colours) is None
+
+
+def rounding_features_pays(shape: Shape, colours: int) -> bool:
+    """Whether a step takes less time with q and the features in bfloat16, in ``empty_rows``, than with features in
+    float32. For the arguments of ``rounding_pays``; not where k03 is faster, which takes features of float32."""
+    points, restarts, domains, width = shape
+    tiled = domains > (4 if width > MOST_OF_FEW else 8) and _pairs_fit(domains, Row(pitch_for(width) // 2, 2))
+    return tiled and index_fits(points, restarts) is None and resident_fits(points, restarts, colours) is None
+
+
+def _pairs_fit(domains: int, row: Row) -> bool:
+    """Whether k07 has 16 points or more of each warp."""
+    tile = selection_tile_of(domains, row)
+    return tile is not None and tile.groups > 1

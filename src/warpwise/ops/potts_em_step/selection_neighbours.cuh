@@ -1,9 +1,10 @@
 // Sums of the rows of q of neighbours by mma.sync.
 //
-// B of m16n8k16 has eight columns of 16 numbers. Let a column be a pair of domains, and index 2 s + h of the inner
-// dimension domain h of the pair in the row of q that edge e of point s of a group has: a lane's vector of adjacent
-// domains is its part of B as it is. A selects: row (p, h) is the weight of edge e of point p at index 2 p + h, else 0.
-// So eight products add the rows of eight neighbours of eight points, in float32, exactly.
+// B of m16n8k8 has eight columns of eight numbers. Let a column be a pair of domains, and index 2 s + h of the inner
+// dimension domain h of the pair in the row of q that edge e of point s of a group has, of points 0 to 3 in one product
+// and 4 to 7 in another: a lane's word of two adjacent domains is its part of B as it is. A selects: row (p, h) is the
+// weight of edge e of point p at index 2 (p % 4) + h, else 0. So 16 products add the rows of eight neighbours of eight
+// points, in float32, exactly. m16n8k16 would take both words in adjacent registers, a move for each product.
 #pragma once
 
 #include "selection_plan.cuh"
@@ -15,15 +16,17 @@ struct TileDegrees {
 
 // d = a b + c, with c = d, or 0 if it begins a sum.
 template <bool BEGINS>
-__device__ inline void add_product(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+__device__ inline void add_product(float (&d)[4], unsigned a0, unsigned a1, unsigned b) {
   if constexpr (BEGINS) {
     asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, "
-        "%10, %10};"
+        "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %7, %7, %7};"
         : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
+        : "r"(a0), "r"(a1), "r"(b), "f"(0.0f));
   } else {
-    warpwise::mma::mma_sync(d, a, b0, b1, __nv_bfloat16());
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a0), "r"(a1), "r"(b));
   }
 }
 
@@ -33,8 +36,8 @@ struct SelectionNeighbours {
   const Lanes& rows;
   const int *edges, *columns;  // of the points, in shared memory; all in global memory
   const float* weights;
-  TileDegrees degrees;
   int group, index;
+  TileDegrees degrees;
   int from = 0;  // the first point of GROUPS groups of the tile
   unsigned values[FLIGHT][2][TILES];
 
@@ -45,6 +48,12 @@ struct SelectionNeighbours {
     for (int s = 0; s < 2; ++s) rows.load(values[i % FLIGHT][s], of[4 * kEdges * s]);
   }
 
+  // Another tile, whose edges are in shared memory.
+  __device__ void move(const int* to) {
+    edges = to;
+    from = 0;
+  }
+
   // The rows of the groups from point `first` of the tile on, after those before.
   __device__ void begin(int first = 0) {
     edges += (first - from) * kEdges;
@@ -53,7 +62,8 @@ struct SelectionNeighbours {
     for (int i = 0; i < FLIGHT; ++i) load(i);
   }
 
-  // A whose row of point `group` has `one` of bfloat16 where a lane's columns are those of this point.
+  // A of points 0 to 3, and of points 4 to 7, whose row of point `group` has `one` of bfloat16 where a lane's columns
+  // are those of this point.
   __device__ static void select(unsigned (&selection)[4], unsigned one, int group, int index) {
     const unsigned low = group % 4 == index ? one : 0;
     selection[0] = group < 4 ? low : 0;
@@ -65,9 +75,9 @@ struct SelectionNeighbours {
   template <bool BEGINS>
   __device__ void add(float (&around)[TILES][4], const unsigned (&selection)[4], const unsigned (&of)[2][TILES]) const {
 #pragma unroll
-    for (int m = 0; m < TILES; ++m) {
-      add_product<BEGINS>(around[m], selection, rows.used(m, of[0][m]), rows.used(m, of[1][m]));
-    }
+    for (int m = 0; m < TILES; ++m) add_product<BEGINS>(around[m], selection[0], selection[1], rows.used(m, of[0][m]));
+#pragma unroll
+    for (int m = 0; m < TILES; ++m) add_product<false>(around[m], selection[2], selection[3], rows.used(m, of[1][m]));
   }
 
   // An edge of the points of a group that exists if `exists` for point `group`, and is edge `at` of all.

@@ -10,21 +10,27 @@
 #include "tile_edges.cuh"
 
 // GROUPS groups of eight points are a warp's tile; a product of the scores takes kPair of them. TILES * 16 is at least
-// the number of domains, STEPS * 8 that of features. FEATURES tiles of eight columns have the moments, one of which is
-// 1 and counts points: column kOne of the features, or, if they fill all STEPS, a tile of its own. With WARPS_N == 0 a
-// warp has the moments of its own points; else a warp has up to MI x NI tiles of 16 x 8 moments of all points of the
+// the number of domains, STEPS * kColumns that of features, which are float or bfloat16 (X) and eight words in a step.
+// FEATURES tiles of eight columns have the moments, one of which is 1 and counts points: the first column after those
+// that are copied, in the features or, if they fill all STEPS or are bfloat16, in a tile of its own. With WARPS_N == 0
+// a warp has the moments of its own points; else a warp has up to MI x NI tiles of 16 x 8 moments of all points of the
 // block, WARPS_M warps have other domains, and WARPS_N other features. RESTS: the rests of the coefficients are in
-// shared memory too. KEEPS: moments stay in registers, of a warp's own points some tiles long.
-template <int WARPS, int GROUPS_, int TILES_, int STEPS_, int FEATURES_, int WARPS_M, int WARPS_N, bool RESTS_,
-          bool KEEPS_, bool DEFERS>
+// shared memory too, as they always are beside features in bfloat16. KEEPS: moments stay in registers, of a warp's own
+// points some tiles long.
+template <class X_, int WARPS, int GROUPS_, int TILES_, int STEPS_, int FEATURES_, int WARPS_M, int WARPS_N,
+          bool RESTS_, bool KEEPS_, bool DEFERS>
 struct SelectionPlan {
+  using X = X_;
+  static constexpr bool kExact = sizeof(X) == 2;  // a feature is one operand of mma.sync, not a sum of several
+  static constexpr int kInWord = 4 / sizeof(X), kColumns = 8 * kInWord;
+  static constexpr int kFull = kExact ? FEATURES_ - 1 : STEPS_;  // tiles without the one for the counts
   static constexpr int kWarps = WARPS, kThreads = 32 * WARPS, GROUPS = GROUPS_, TILES = TILES_, STEPS = STEPS_,
                        FEATURES = FEATURES_;
   static constexpr bool RESTS = RESTS_, KEEPS = KEEPS_;
   static constexpr int kEdges = 8;  // of a point, copied to shared memory one tile ahead
   static constexpr int kPair = GROUPS < 2 ? 1 : 2, kHalves = GROUPS / kPair;
   static constexpr int kPoints = 8 * GROUPS, kTile = WARPS * kPoints;
-  static constexpr int kStride = warpwise::tile_stride(8 * STEPS);
+  static constexpr int kStride = kExact ? 4 * kFull : warpwise::tile_stride(8 * STEPS);
   static constexpr int kSides = WARPS_N > 0 && DEFERS ? 3 : 2;  // tiles of features
   static constexpr int kOf = RESTS ? 4 : 2;                     // floats of a lane in a fragment of coefficients
   static constexpr int kMoments = 4 * TILES * FEATURES, kOthers = 2, kSlots = kMoments + kOthers;  // sums of a lane
@@ -34,7 +40,22 @@ struct SelectionPlan {
   static constexpr int NI = kOwn ? FEATURES : (FEATURES + WARPS_N - 1) / (kOwn ? 1 : WARPS_N);
   static constexpr int kWarpsN = kOwn ? 1 : WARPS_N, kSharing = kWarpsM * kWarpsN;
   static constexpr int kParts = WARPS / kSharing;  // of the points of a tile
+  static_assert(RESTS || !kExact, "coefficients are two numbers of bfloat16");
   static_assert(kOwn || kHalves == 1, "warps that share moments exchange the q of 16 points");
+
+  // The column of ones after rows of `words`, which are copied in vectors of four.
+  static __device__ int one(int words) { return (words + 3) / 4 * 4 * kInWord; }
+
+  // In bfloat16, rows of kFull vectors of 16 bytes are adjacent in shared memory. Vector c of row r is at place
+  // c ^ (r % 8 / (8 / kSpan)) of the row, so that one vector of eight adjacent rows is in all banks. place(r, c) is the
+  // byte of this vector in a tile, and moved(place(r, c), d), c < kSpan, that of vector c + d, where c ^ d = c + d.
+  static constexpr int kSpan = kFull % 8 == 0 ? 8 : kFull % 4 == 0 ? 4 : kFull % 2 == 0 ? 2 : 1;
+  static __device__ unsigned place(int row, int vector) {
+    return 16 * (row * kFull + (vector ^ (row % 8 / (8 / kSpan))));
+  }
+  static __device__ unsigned moved(unsigned place, int d) {
+    return (place ^ 16 * (d % kSpan)) + 16 * (d / kSpan * kSpan);
+  }
 
   // All threads.
   static __device__ void sync() { __syncthreads(); }
@@ -174,18 +195,33 @@ struct SelectionMemory {
     others = sums_of_parts + 32 * Plan::kMoments * Plan::kParts;
   }
 
-  // All logits are in units of log 2. `field`: external of all points, or null.
+  // Part E of the coefficient that is `value`, and the part of `second` in the upper half of a word of two.
+  static __device__ float part(int e, float value, float second) {
+    if constexpr (Plan::kExact) {
+      const auto first = __floats2bfloat162_rn(value, second);
+      const auto rest = __floats2bfloat162_rn(value - __low2float(first), second - __high2float(first));
+      const auto of = e == 0 ? first : rest;
+      return __uint_as_float(*reinterpret_cast<const unsigned*>(&of));
+    } else {
+      return e == 0 ? value : __uint_as_float(warpwise::rest_of_tf32(value));
+    }
+  }
+
+  // All logits are in units of log 2. `field`: external of all points, or null. words: of a row of features.
   __device__ void fill(const float* linear, const float* constant, const float* field, int domains, int width,
-                       float sharpness) const {
+                       int words, float sharpness) const {
     using Lanes = RowLanes<Plan::TILES>;
 #pragma unroll 4
     for (int i = threadIdx.x; i < 128 * Plan::STEPS * Plan::TILES; i += Plan::kThreads) {
       const int e = i % 2, of = i / 2 % 32, h = i / 64 % 2, m = i / 128 % Plan::TILES, step = i / (128 * Plan::TILES);
-      const int k = Lanes::domain(m, of / 8, h, of / 4 % 2), d = 8 * step + of % 4 + 4 * e;
-      const float value = k < domains && d < width ? sharpness * linear[static_cast<long long>(k) * width + d] : 0.0f;
+      const int k = Lanes::domain(m, of / 8, h, of / 4 % 2), d = Plan::kInWord * (8 * step + of % 4 + 4 * e);
+      const auto at = [&](int d) {
+        return k < domains && d < width ? sharpness * linear[static_cast<long long>(k) * width + d] : 0.0f;
+      };
+      const float value = at(d), second = Plan::kExact ? at(d + 1) : 0.0f;
       float* const to = coefficients + i / 2 * Plan::kOf + e;
-      *to = value;
-      if (Plan::RESTS) to[2] = __uint_as_float(warpwise::rest_of_tf32(value));
+      *to = part(0, value, second);
+      if (Plan::RESTS) to[2] = part(1, value, second);
     }
     for (int i = threadIdx.x; i < 16 * Plan::TILES; i += Plan::kThreads) {
       const int k = Lanes::domain(i / 16, i / 4 % 4, i / 2 % 2, i % 2);
@@ -193,7 +229,7 @@ struct SelectionMemory {
       offsets[(i / 16 * 8 + i / 2 % 2 * 4 + i / 4 % 4) * 2 + i % 2] =
           k < domains ? sharpness * constant[k] + fields[i] : warpwise::minus_infinity();
     }
-    const int one = (width + 3) / 4 * 4;
+    const int one = Plan::kExact ? -1 : Plan::one(words);
     for (int i = threadIdx.x; i < Plan::kSides * Plan::kTile * Plan::kStride; i += Plan::kThreads) {
       tiles[i] = i % Plan::kStride == one ? 1.0f : 0.0f;
     }
@@ -212,8 +248,13 @@ struct SelectionCopy {
   warpwise::WarpCopy<Plan::kPoints> features;
   int own;  // the warp's first point in shared memory
 
-  __device__ SelectionCopy(const SelectionMemory<Plan>& to, const float* x, int width, const int* rows, const int* at)
-      : memory(to), edges{rows, at}, features(x, width), own(threadIdx.x / 32 * Plan::kPoints) {
+  // words: of a row of x, in bfloat16 two or a multiple of four.
+  __device__ SelectionCopy(const SelectionMemory<Plan>& to, const typename Plan::X* x, int words, const int* rows,
+                           const int* at)
+      : memory(to),
+        edges{rows, at},
+        features(reinterpret_cast<const float*>(x), words),
+        own(threadIdx.x / 32 * Plan::kPoints) {
     features.stride = Plan::kStride;
   }
 
@@ -243,7 +284,33 @@ struct SelectionCopy {
         }
       }
     }
-    features(memory.tiles + (x_side * Plan::kTile + own) * Plan::kStride, first, end);
+    float* const tile = memory.tiles + (x_side * Plan::kTile + own) * Plan::kStride;
+    if constexpr (Plan::kExact) {
+      copy_exact(tile, first, end);
+    } else {
+      features(tile, first, end);
+    }
     __pipeline_commit();
+  }
+
+  // Rows past `end` are zero.
+  __device__ void copy_exact(float* tile, int first, int end) const {
+    const int lane = threadIdx.x % 32, words = features.width;
+    const float* const x = features.features + static_cast<long long>(min(first, end - 1)) * words;
+#pragma unroll
+    for (int i = 0; i < Plan::kPoints * Plan::kFull; i += 32) {
+      const int row = (lane + i) / Plan::kFull, vector = (lane + i) % Plan::kFull;
+      const bool exists = first + row < end;
+      if (Plan::kPoints * Plan::kFull % 32 && row >= Plan::kPoints) continue;
+      const float* const from = x + (exists ? row * words + 4 * vector : 0);
+      const unsigned to = warpwise::shared_address(tile) + Plan::place(row, vector);
+      if (words == 2) {
+        warpwise::cp_async8(to, from, exists);
+      } else {
+        asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(from),
+                     "r"(exists ? 16 : 0), "l"(features.policy)
+                     : "memory");
+      }
+    }
   }
 };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from warpwise.device.limits import RESERVED, SM_SHARED
@@ -58,11 +59,19 @@ class SelectionChoice(NamedTuple):
     own: bool = False  # also more than MOST_OF_LANE tiles of moments are those of a warp's own points
 
 
-def selection_tile(domains: int, width: int, choice: SelectionChoice, rests: bool) -> SelectionTile | None:
+class Row(NamedTuple):
+    """Features of a point: ``words`` of four bytes from row to row, which have ``in_word`` features each."""
+
+    words: int
+    in_word: int = 1
+
+
+def selection_tile(domains: int, row: Row, choice: SelectionChoice, rests: bool) -> SelectionTile | None:
     """None if registers or shared memory do not suffice."""
     warps, blocks, groups, flight, late, defers, keeps, more = choice
-    tiles, steps, one = cdiv(domains, 16), cdiv(width, 8), cdiv(width, 4) * 4
-    features = steps + (one % 8 == 0)
+    tiles, steps = cdiv(domains, 16), cdiv(row.words, 8)
+    features = cdiv(row.in_word * cdiv(row.words, 4) * 4 + 1, 8)  # with a column of ones
+    stride = (cdiv(8 * steps, 4) | 1) * 4 if row.in_word == 1 else 4 * (features - 1)
     own = more or tiles * features <= MOST_OF_LANE
     shares = ((m, n) for m in (1, 2, 4) for n in (8, 4, 2, 1) if warps % (m * n) == 0 and n < 2 * features)
     fits = (s for s in shares if not keeps or cdiv(tiles, s[0]) * cdiv(features, s[1]) <= MOST_KEPT)
@@ -71,7 +80,7 @@ def selection_tile(domains: int, width: int, choice: SelectionChoice, rests: boo
     if own and keeps and 4 * tiles * features + OTHER_REGISTERS > min(255, REGISTERS // (32 * warps * blocks) & ~7):
         return None
     warps_m, warps_n = share
-    stride, parts = (cdiv(8 * steps, 4) | 1) * 4, warps if own else warps // (warps_m * warps_n)
+    parts = warps if own else warps // (warps_m * warps_n)
     buffers = (
         tiles * steps * (256 if rests else 128)
         + 32 * tiles
@@ -135,18 +144,46 @@ SELECTION_FEW = (
     (8, SelectionChoice(8, 1, 1, 8)),
     (16, SelectionChoice(8, 1, 2, 8)),
 )
+# The same for features in bfloat16.
+_WIDE, _KEPT = SelectionChoice(8, 1, 4, 8, own=True), SelectionChoice(8, 1, 2, 4, keeps=True)
+EXACT_CHOICES = {
+    1: (SelectionChoice(10, 2, 4, 8), SelectionChoice(10, 2, 2, 8), _WIDE, _OWN),
+    2: (SelectionChoice(12, 1, 4, 8), SelectionChoice(8, 1, 4, 8), SelectionChoice(6, 2, 2, 8), _OWN),
+    3: (_WIDE, SelectionChoice(6, 2, 2, 8), _OWN, SelectionChoice(8, 1, 2, 8)),
+    4: (_WIDE, _OWN, _KEPT),
+    5: (_OWN, SelectionChoice(8, 1, 2, 8), _KEPT),
+    6: (_OWN, _KEPT),
+    7: (_OWN, SelectionChoice(8, 1, 2, 8, late=True, keeps=True)),
+    8: (_LATE, SelectionChoice(8, 1, 2, 8, late=True, keeps=True)),
+}
+EXACT_FEW = (
+    (4, SelectionChoice(4, 1, 1, 8, own=True)),
+    (8, SelectionChoice(8, 1, 1, 8, own=True)),
+    (16, SelectionChoice(8, 1, 2, 8, own=True)),
+    (24, SelectionChoice(12, 1, 2, 8, own=True)),
+)
 
 
-def selection_tile_of(domains: int, width: int, warps_an_sm: int = MOST_WARPS) -> SelectionTile | None:
+def selection_tile_of(domains: int, row: Row, warps_an_sm: int = MOST_WARPS) -> SelectionTile | None:
     """None if the moments of a block do not fit in its registers, or tiles of points in its shared memory.
     ``warps_an_sm``: as for k04, of eight points."""
-    if not 1 <= domains <= MOST_DOMAINS or width < 1:
+    if not 1 <= domains <= MOST_DOMAINS or row.words < 1:
         return None
-    tiles = cdiv(domains, 16)
-    few = tuple(choice for most, choice in SELECTION_FEW if warps_an_sm <= most)[:1]
-    many = SELECTION_MANY.get(tiles, ()) if warps_an_sm > MANY_WARPS else ()
-    for choice in (*few, *many, *SELECTION_CHOICES.get(tiles, ()), *SELECTION_ANY):
-        for rests in (True, False):
-            if (tile := selection_tile(domains, width, choice, rests)) is not None:
+    for choice in _choices(cdiv(domains, 16), row.in_word == 2, warps_an_sm):
+        for rests in (True, False) if row.in_word == 1 else (True,):  # two numbers of bfloat16 are in shared memory
+            if (tile := selection_tile(domains, row, choice, rests)) is not None:
                 return tile
     return None
+
+
+def _choices(tiles: int, exact: bool, warps_an_sm: int) -> Iterator[SelectionChoice]:
+    """The fastest first. ``exact``: for features in bfloat16."""
+    few = next((choice for most, choice in (EXACT_FEW if exact else SELECTION_FEW) if warps_an_sm <= most), None)
+    if few is not None:
+        yield few
+        if few.own:  # more moments than a warp has
+            yield few._replace(own=False)
+    if warps_an_sm > MANY_WARPS and not exact:
+        yield from SELECTION_MANY.get(tiles, ())
+    yield from (EXACT_CHOICES if exact else SELECTION_CHOICES)[tiles]
+    yield from SELECTION_ANY

@@ -15,11 +15,11 @@ __device__ inline void store_partials(float* partials, const SelectionMemory<Pla
   add_warps<Plan>(partials, memory);
 }
 
-// After all blocks: their partials are added. shared: kThreads floats.
+// After all blocks: their partials are added. shared: kThreads floats; words: of a row of features.
 template <class Plan>
 __device__ inline void add_partials(float* shared, const float* partials, float* sums, float* counts,
-                                    float* derivatives, int restarts, int domains, int width) {
-  const int restart = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x % 32, one = (width + 3) / 4 * 4;
+                                    float* derivatives, int restarts, int domains, int width, int words) {
+  const int restart = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x % 32, one = Plan::one(words);
   for (int slot = blockIdx.x; slot < Plan::kSlots; slot += gridDim.x) {
     add_blocks<Plan>(shared, partials, slot, restarts);
     if (warp > 0) continue;

@@ -20,15 +20,6 @@ struct SelectionUpdate {
     return *reinterpret_cast<const warpwise::Float4*>(values + 16 * m + 4 * index);
   }
 
-  __device__ void begin(float (&scores)[TILES][2][4]) const {
-#pragma unroll
-    for (int i = 0; i < 2 * TILES; ++i) {
-      const auto offsets = *reinterpret_cast<const warpwise::Vector<float, 2>*>(memory.offsets + 8 * i + 2 * index);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) scores[i / 2][i % 2][e] = offsets.at[e % 2];
-    }
-  }
-
   // `of_all`, and with FIELDS the field of the point, in units of log 2.
   __device__ float field_of(float of_all, const float* external, int m, int h, int x) const {
     if constexpr (FIELDS) {
@@ -73,7 +64,7 @@ struct SelectionUpdate {
 
   // pairs[j][m][x]: the new probabilities of point `group` of group j in bfloat16; zeros of a point that is not inside.
   __device__ void operator()(float (&scores)[TILES][2][4], const float (&around)[GROUPS][TILES][4],
-                             const float* const (&external)[GROUPS], const bool (&inside)[GROUPS], bool derivatives,
+                             const float* const (&external)[GROUPS], const bool (&inside)[GROUPS], bool slopes,
                              unsigned (&pairs)[GROUPS][TILES][2]) {
     float highest[GROUPS], square[GROUPS] = {}, observed[GROUPS] = {};
     float sums[3 * GROUPS] = {};  // of powers, of priors p, of p n
@@ -93,7 +84,7 @@ struct SelectionUpdate {
     lanes_max<1, 4>(highest);
 #pragma unroll
     for (int j = 0; j < GROUPS; ++j) {
-      if (derivatives) add_prior(around[j], external[j], 0.0f, sums[GROUPS + j], sums[2 * GROUPS + j], square[j]);
+      if (slopes) add_prior(around[j], external[j], 0.0f, sums[GROUPS + j], sums[2 * GROUPS + j], square[j]);
 #pragma unroll
       for (int m = 0; m < TILES; ++m) {
 #pragma unroll
@@ -109,12 +100,12 @@ struct SelectionUpdate {
 #pragma unroll
     for (int j = 0; j < GROUPS; ++j) means[j] = sums[2 * GROUPS + j];
     lanes_sum<1, 4>(sums);
-    if (derivatives) shift_unsafe<1, 4>(*this, around, external, sums, means, square);
+    if (slopes) shift_unsafe<1, 4>(*this, around, external, sums, means, square);
 #pragma unroll
     for (int j = 0; j < GROUPS; ++j) {
       const float scale = inside[j] ? reciprocal(sums[j]) : 0.0f;
       gradient += observed[j] * scale;
-      if (derivatives) {  // subtracts sum_k p n from the gradient, and adds the variance to the curvature
+      if (slopes) {  // subtracts sum_k p n from the gradient, and adds the variance to the curvature
         const float weight = inside[j] ? reciprocal(sums[GROUPS + j]) : 0.0f, mean = sums[2 * GROUPS + j] * weight;
         gradient -= means[j] * weight;
         curvature += square[j] * weight - (index == 0 ? mean * mean : 0.0f);

@@ -19,9 +19,9 @@ Optional = torch.Tensor | None
 Bounds = Sequence[int]
 
 
-def rounds(q: torch.Tensor, features: torch.Tensor) -> bool:
-    """True if probabilities of float32 are stored in bfloat16."""
-    return q.dtype == torch.bfloat16 and features.dtype == torch.float32
+def rounds(stored: torch.Tensor, beta: torch.Tensor) -> bool:
+    """True if ``stored``, q or features, is in bfloat16, and ``beta`` and all other values are in float32."""
+    return stored.dtype == torch.bfloat16 and beta.dtype == torch.float32
 
 
 def check(
@@ -30,6 +30,7 @@ def check(
     bounds: Bounds, *rest: Any,
 ) -> None:  # fmt: skip
     check_tensor(OP, "q", q, FLOATS, dims=(3,))
+    check_tensor(OP, "beta", beta, dims=(1,))
     n, restarts, domains = q.shape
     check_graph(OP, rowptr, columns, "q", q)
     check_tensor(OP, "external", external, dims=(3,))
@@ -37,9 +38,12 @@ def check(
         raise ValueError(f"{OP}: expected both linear and constant, or neither")
     check_tensor(OP, "features", features, dims=(3 if linear is None else 2,))
     width = features.shape[1]
-    name_of_like, like = ("features", features) if rounds(q, features) else ("q", q)
+    name_of_like, like = ("beta", beta) if rounds(q, beta) else ("q", q)
+    rounded = linear is not None and rounds(q, beta) and rounds(features, beta)
+    if rounded and len(features) != n:
+        raise ValueError(f"{OP}: expected features {(n, width)}, got {tuple(features.shape)}")
     wanted: dict[str, tuple[Optional, tuple[int, ...]]] = {
-        "features": (features, (n, restarts, domains) if linear is None else (n, width)),
+        "features": (None if rounded else features, (n, restarts, domains) if linear is None else (n, width)),
         "linear": (linear, (restarts, domains, width)),
         "constant": (constant, (restarts, domains)),
         "weights": (weights, tuple(columns.shape)),
@@ -114,7 +118,7 @@ def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> d
     q = torch.softmax(logits, 2)
     return {
         "q": q.bfloat16() if on.get("bfloat16") and dtype == torch.float32 else q,
-        "features": features,
+        "features": features.bfloat16() if on.get("bfloat16_features") and dtype == torch.float32 else features,
         "linear": None if scored else linear / (huge * max(1, width) ** 0.5),
         "constant": None if scored else constant,
         "rowptr": rowptr,
@@ -178,9 +182,9 @@ def eager(
 ) -> Any:  # fmt: skip
     """Scores by a product, neighbours by embedding_bag, a softmax; on a GPU each colour synchronises."""
     _, restarts, domains = q.shape
-    held = q.to(features.dtype) if rounds(q, features) else q  # what neighbours read
+    held = q.to(beta.dtype)  # what neighbours read
     start, stop = bounds[0], bounds[-1]
-    scores, points = features, features[start:stop]
+    scores, points = features, features[start:stop].to(beta.dtype)
     if linear is not None and constant is not None:
         scores = torch.addmm(constant.flatten(), points, linear.flatten(0, 1).T)
     scores = scores.view(-1, restarts, domains) if linear is not None else points
@@ -229,28 +233,28 @@ SPEC = Spec(
     outputs={
         "counts": Output(
             shape=lambda q, *rest: q.shape[1:],
-            dtype="features",
+            dtype="beta",
             present=lambda q, features, linear, *rest: linear is not None,
             terms=magnitudes.points,
             magnitude=magnitudes.of_counts,
         ),
         "sums": Output(
             shape=lambda q, features, *rest: (*q.shape[1:], features.shape[1]),
-            dtype="features",
+            dtype="beta",
             present=lambda q, features, linear, *rest: linear is not None,
             terms=magnitudes.points,
             magnitude=magnitudes.of_sums,
         ),
         "derivatives": Output(
             shape=lambda q, *rest: (2, q.shape[1]),
-            dtype="features",
+            dtype="beta",
             present=lambda *args: args[12],
             terms=magnitudes.points,
             magnitude=magnitudes.of_derivatives,
         ),
         "near": Output(
             shape=lambda *args: (updated(*args), *args[0].shape[1:]),
-            dtype="features",
+            dtype="beta",
             present=lambda *args: args[13],
             terms=magnitudes.terms,
             magnitude=magnitudes.of_near,
@@ -289,6 +293,11 @@ SPEC = Spec(
              {"bfloat16": True, "return_derivatives": True}, layouts={"q": "padded"}),
         Case("bfloat16_tiles", {"n": 450, "domains": 77, "width": 24, "restarts": 1},
              {"bfloat16": True, "return_derivatives": True}, layouts={"q": "padded"}),
+        Case("bfloat16_features", {"n": 300, "domains": 20, "width": 16, "restarts": 2},
+             {"bfloat16": True, "bfloat16_features": True, "return_derivatives": True}),
+        Case("bfloat16_features_padded", {"n": 150, "domains": 33, "width": 11, "restarts": 2},
+             {"bfloat16": True, "bfloat16_features": True, "return_derivatives": True, "return_near": True,
+              "weighted": True, "field": True, "temper": 0.7}, layouts={"q": "padded", "features": "padded"}),
         Case("bfloat16_unaligned", {"n": 40, "domains": 9, "width": 8, "restarts": 2},
              {"bfloat16": True, "return_near": True}, layout="unaligned"),
     ),
@@ -296,12 +305,14 @@ SPEC = Spec(
         Case("spatial", {"n": 1_000_000, "domains": 8, "width": 16, "restarts": 1}, {"return_derivatives": True}),
         Case("restarts", {"n": 1_000_000, "domains": 8, "width": 16, "restarts": 4}),
         Case("components", {"n": 1_000_000, "domains": 32, "width": 50, "restarts": 1}, {"return_derivatives": True}),
+        Case("bfloat16_components", {"n": 1_000_000, "domains": 32, "width": 56, "restarts": 1},
+             {"bfloat16": True, "bfloat16_features": True, "return_derivatives": True}),
         Case("bfloat16", {"n": 1_000_000, "domains": 8, "width": 16, "restarts": 1},
              {"bfloat16": True, "return_derivatives": True}),
         Case("large", {"n": 10_000_000, "domains": 8, "width": 16, "restarts": 1}, {"return_derivatives": True}),
         Case("ragged", {"n": 123_457, "domains": 19, "width": 31, "restarts": 2}, {"return_derivatives": True}),
     ),
     dtypes=DTYPES,
-    dtype_from="features",
+    dtype_from="beta",
     layouts={"padded": padded},
 )  # fmt: skip
