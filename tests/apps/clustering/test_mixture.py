@@ -389,6 +389,29 @@ def test_probabilities_that_are_rounded_while_a_fit_iterates(monkeypatch: pytest
     assert rounded.beta_ == pytest.approx(exact.beta_, rel=1e-3)
 
 
+def test_features_that_are_rounded_while_a_fit_iterates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU with more than eight domains: whitened features are rounded too, others are not."""
+
+    def fit_ten(whiten: bool = True) -> SpatialMixture:
+        mixture = SpatialMixture(10, n_init=4, max_iter=8, random_state=0, whiten=whiten)
+        return mixture.fit(LAYERS.X, shape=LAYERS.shape)
+
+    exact = fit_ten()
+    monkeypatch.setattr(field, "kernels_take", lambda X, graph: True)
+    stored, step = list[torch.dtype](), field.potts_em_step
+    monkeypatch.setattr(
+        field, "potts_em_step", lambda q, X, *rest, **named: stored.append(X.dtype) or step(q, X, *rest, **named)
+    )
+    rounded = fit_ten()
+    assert torch.bfloat16 in stored and stored[-1] == torch.float32
+    assert adjusted_rand_score(rounded.labels_, exact.labels_) > 0.98
+    assert rounded.beta_ == pytest.approx(exact.beta_, rel=1e-2)
+    np.testing.assert_allclose(rounded.means_, exact.means_, atol=0.05 * np.abs(exact.means_).max())
+    stored.clear()
+    fit_ten(whiten=False)
+    assert stored and torch.bfloat16 not in stored
+
+
 def test_a_rounded_halo_is_exchanged_as_words(monkeypatch: pytest.MonkeyPatch) -> None:
     order, graph = grid(SHAPE).by_colour
     X = torch.from_numpy(LAYERS.X)[order]

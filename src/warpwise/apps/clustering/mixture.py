@@ -75,8 +75,8 @@ class SpatialMixture(Estimator):
     device : where the fit runs: "cpu", "cuda", or None for the device of a tensor X and the CPU for an array. The graph
         of ``shape`` or ``coords`` is built there. On a GPU the labels are compared in every fifth iteration, so a fit
         may run more iterations than on a CPU; fits with one ``random_state`` are equal bit for bit on one device. With
-        a tied covariance, one class a domain and prior "potts", probabilities are rounded to bfloat16 between the
-        iterations on a GPU; the last iteration and all results are float32.
+        a tied covariance, one class a domain and prior "potts", probabilities and whitened features are rounded to
+        bfloat16 between the iterations on a GPU; the last iteration and all results are float32.
 
     Attributes
     ----------
@@ -322,7 +322,8 @@ class SpatialMixture(Estimator):
         highest = _MAX_STRENGTH / degree / settings.scale if degree else 0.0
         external = self._external[order if self._external.shape[0] > 1 else [0], None]
         counts, generator = (settings.n_domains, settings.n_types, settings.n_init), self._generator()
-        model = best_start(usual, here, *counts, strength, generator, temper, checkpoint, progress, parallel)
+        rounds = self.whiten and independent is None
+        model = best_start(usual, here, *counts, strength, generator, temper, checkpoint, progress, parallel, rounds)
         field = external[:, 0] if self.field is not None else None
         if field is not None or wanted is not None or sizes is not None:
             _reorder(model, domain_order(graph, model.q[:, 0], field, wanted, sizes, parallel).to(device))
@@ -336,7 +337,8 @@ class SpatialMixture(Estimator):
             emission = MarginalEmission(emission, missing)
         beta = model.beta / settings.scale if isinstance(self.beta, str) else X.new_full((1,), float(self.beta))
         state = (model.q, emission, model.mix, beta, external, interaction, None)
-        final = MeanField(X, here, *state, temper, independent, parallel)
+        final = MeanField(X, here, *state, temper, independent, parallel, rounds)
+        del model, state  # their q, which the fit replaces
         estimate = highest if isinstance(self.beta, str) else None
         least = 3 if missing is None else _LEAST_WITH_MISSING
         self.n_iter_ = final.run(settings.max_iter, estimate, _TOLERANCE, least)

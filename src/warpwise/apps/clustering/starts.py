@@ -43,6 +43,7 @@ def best_start(
     checkpoint: Checkpoint | None = None,
     progress: Progress | None = None,
     parallel: Alone | None = None,
+    whitened: bool = False,
 ) -> MeanField:
     """The best of ``n_init`` starts at the fixed ``beta``. After ``FIRST_ITERATIONS`` of EM the quarter with the
     highest ELBO continues from its labels; after ``ITERATIONS`` in all the fit with the highest ELBO is returned."""
@@ -55,7 +56,7 @@ def best_start(
 
     def fits(labels: torch.Tensor, iterations: int) -> Iterator[MeanField]:
         for part in labels.split(batch) if len(labels) else ():
-            model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel)
+            model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel, whitened)
             model.run(iterations, exact=False)
             yield model
             del model  # before the next one is made
@@ -68,10 +69,10 @@ def best_start(
         groups = [torch.cat(list(groups))]
     replay = None
     if replayed:
-        q = empty_q(X, graph, batch, n_domains)  # at one place for all starts
+        q = empty_q(X, graph, batch, n_domains, whitened)  # at one place for all starts
 
         def first_iterations(part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            model = _model(X, graph, part, n_domains, None, beta, temper, total, parallel, q)
+            model = _model(X, graph, part, n_domains, None, beta, temper, total, parallel, whitened, q)
             model.run(FIRST_ITERATIONS, exact=False)
             return model.elbo(), most_probable(model.q).T
 
@@ -219,6 +220,7 @@ def _model(
     temper: float,
     total: torch.Tensor,
     parallel: Alone,
+    whitened: bool,
     out: torch.Tensor | None = None,
 ) -> MeanField:
     """Fits that start at ``labels`` (R, N), with q (N, R, K) in ``out`` if that is given."""
@@ -236,11 +238,15 @@ def _model(
         del q
     emission = Emission.tied(counts, sums, total, parallel)
     if out is None:
-        out = empty_q(X, graph, restarts, n_domains) if types is None else X.new_empty(len(X), restarts, n_domains)
+        if types is None:
+            out = empty_q(X, graph, restarts, n_domains, whitened)
+        else:
+            out = X.new_empty(len(X), restarts, n_domains)
     q = q_of_labels(labels, n_domains, out)
     external = X.new_zeros(1, 1, n_domains)
     betas = X.new_full((restarts,), beta)
-    return MeanField(X, graph, q, emission, mix, betas, external, temper=temper, parallel=parallel)
+    given = (X, graph, q, emission, mix, betas, external)
+    return MeanField(*given, temper=temper, parallel=parallel, whitened=whitened)
 
 
 def _types(X: torch.Tensor, graph: Graph, n_types: int, generator: torch.Generator, parallel: Alone) -> torch.Tensor:
