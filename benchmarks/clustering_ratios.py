@@ -6,9 +6,10 @@ N is drawn from 10^4 to 10^7 and D from 2 to 128, both log-uniformly with N D at
 Each ``--shape`` is measured before them. The graph is a square grid with 8 neighbours. A row has the time of an
 iteration of EM (potts_em_step with the derivatives for beta)
 
-- over its floor, the bytes of the operation's cost with q in bfloat16 at the rate of a copy: features and graph read,
-  q read and written, without the padding of its rows. q is stored in bfloat16, as in a fit, where a kernel takes that,
-  else in float32; the floor is the same. The bytes of the storage that is used are reported separately;
+- over its floor, the bytes of the operation's cost with features in float32 and q in bfloat16 at the rate of a copy:
+  features and graph read, q read and written, without the padding of its rows. q and features are stored in bfloat16
+  where a fit stores them so, else in float32; the floor is the same. The bytes of the storage that is used are reported
+  separately;
 - over the floor with waits: the points of a colour wait for those of the colours before, and the moments for all
   points, so the time of a cooperative launch with one grid barrier for each colour, and nothing else, is added. Nothing
   that depends on q is moved in this time. It is measured in the same run, and reported separately;
@@ -40,7 +41,9 @@ import torch
 from warpwise import cuda, operation, ops
 from warpwise.apps.clustering import Graph, SpatialMixture, grid
 from warpwise.operation import Cost
+from warpwise.ops.potts_em_step.rungs import rounding_features_pays, rounding_pays
 from warpwise.ops.potts_em_step.spec import empty_rows
+from warpwise.ops.potts_em_step.tiles import Shape
 
 ROUNDS, CALLS = 7, 4  # calls in a graph
 COPIED = 1 << 28  # floats
@@ -144,11 +147,12 @@ def kmeans_iteration(X: torch.Tensor, centres: torch.Tensor) -> tuple[str, Calla
 
 
 class Iteration(NamedTuple):
-    """The costs of an iteration with q in bfloat16 and as it is stored, the dtype of q, and the iteration."""
+    """The costs of an iteration with only q in bfloat16 and as its arrays are stored, the dtypes of q and of the
+    features, and the iteration."""
 
     least: Cost
     stored: Cost
-    dtype: str
+    dtypes: tuple[str, str]
     run: Callable[[], Any]
 
 
@@ -162,11 +166,16 @@ def em_iteration(X: torch.Tensor, graph: Graph, centres: torch.Tensor) -> Iterat
     bounds = (0, *torch.tensor(graph.colour_counts).cumsum(0).tolist())
     linear, constant = centres[None].contiguous(), -centres.square().sum(1)[None] / 2
     edges = (graph.rowptr, graph.columns, graph.weights_or_none)
-    args = (X, linear, constant, *edges, beta, external, None, bounds, 1.0, True, False)
-    op = operation.get("potts_em_step")
-    stored = rows if op.default(rows, *args) is not None else q
-    costs = (op.spec.cost(values, *args) for values in (rows, stored))
-    return Iteration(*costs, str(stored.dtype).removeprefix("torch."), lambda: ops.potts_em_step(stored, *args))
+    args = (linear, constant, *edges, beta, external, None, bounds, 1.0, True, False)
+    shape, colours = Shape(n, 1, k, X.shape[1]), len(bounds) - 1
+    features = X
+    if both := rounding_features_pays(shape, colours):
+        features = empty_rows(n, 1, X.shape[1], q.device)[:, 0].copy_(X)
+    stored = rows if both or rounding_pays(shape, colours) else q
+    cost = operation.get("potts_em_step").spec.cost
+    costs = cost(rows, X, *args), cost(stored, features, *args)
+    dtypes = tuple(str(part.dtype).removeprefix("torch.") for part in (stored, features))
+    return Iteration(*costs, dtypes, lambda: ops.potts_em_step(stored, features, *args))
 
 
 def measured(side: int, features: int, domains: int, rates: Rates) -> dict[str, Any]:
@@ -178,7 +187,7 @@ def measured(side: int, features: int, domains: int, rates: Rates) -> dict[str, 
     graph = grid((side, side), device=torch.device("cuda"))
     row: dict[str, Any] = {"points": side * side, "features": features, "domains": domains}
     em = em_iteration(X, graph.by_colour[1], centres)
-    row["q"], cost = em.dtype, em.least
+    (row["q"], row["x"]), cost = em.dtypes, em.least
     row["kmeans"], kmeans = kmeans_iteration(X, centres)
     row["em_s"], row["kmeans_s"] = medians([em.run, kmeans])
     moved, computed, waits = cost.bytes / rates.copy, TF32_PRODUCTS * cost.flops / rates.product, rates.barriers
@@ -214,7 +223,7 @@ def main() -> None:
         row = {"drawn": len(rows) >= len(chosen)} | measured(*shape, rates)
         rows.append(row)
         print(
-            f"N {row['points']:>9,} D {row['features']:>3} K {row['domains']:>3}, q {row['q']}:"
+            f"N {row['points']:>9,} D {row['features']:>3} K {row['domains']:>3}, q {row['q']}, X {row['x']}:"
             f" EM {row['em_s'] * 1e6:8.1f} µs,"
             f" {row['em_over_floor']:5.2f} x its floor, {row['em_over_floor_with_waits']:5.2f} with waits,"
             f" {row['em_over_all_floors']:5.2f} with arithmetic too,"
