@@ -390,11 +390,10 @@ def test_probabilities_that_are_rounded_while_a_fit_iterates(monkeypatch: pytest
 
 
 def test_features_that_are_rounded_while_a_fit_iterates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a GPU with more than eight domains: whitened features are rounded too, others are not."""
+    """As on a GPU with more than eight domains."""
 
-    def fit_ten(whiten: bool = True) -> SpatialMixture:
-        mixture = SpatialMixture(10, n_init=4, max_iter=8, random_state=0, whiten=whiten)
-        return mixture.fit(LAYERS.X, shape=LAYERS.shape)
+    def fit_ten() -> SpatialMixture:
+        return SpatialMixture(10, n_init=4, max_iter=8, random_state=0).fit(LAYERS.X, shape=LAYERS.shape)
 
     exact = fit_ten()
     monkeypatch.setattr(field, "kernels_take", lambda X, graph: True)
@@ -407,9 +406,25 @@ def test_features_that_are_rounded_while_a_fit_iterates(monkeypatch: pytest.Monk
     assert adjusted_rand_score(rounded.labels_, exact.labels_) > 0.98
     assert rounded.beta_ == pytest.approx(exact.beta_, rel=1e-2)
     np.testing.assert_allclose(rounded.means_, exact.means_, atol=0.05 * np.abs(exact.means_).max())
-    stored.clear()
-    fit_ten(whiten=False)
-    assert stored and torch.bfloat16 not in stored
+
+
+def test_features_are_not_rounded_where_domains_are_far_apart_and_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six pairs of domains, 3000 units of noise from each other; the two of a pair are five apart."""
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(12), 250)
+    means = np.repeat(generator.normal(size=(6, 4)) * 3000, 2, 0)
+    means[1::2, 0] += 5
+    X = (means[labels] + generator.normal(size=(3000, 4))).astype(np.float32)
+    exact = SpatialMixture(12, n_init=8, random_state=0).fit(X, shape=(60, 50))
+    monkeypatch.setattr(field, "kernels_take", lambda X, graph: True)
+    monkeypatch.setattr(field, "rounding_features_pays", lambda shape, colours: True)
+    stored, step = set[torch.dtype](), field.potts_em_step
+    monkeypatch.setattr(
+        field, "potts_em_step", lambda q, X, *rest, **named: stored.add(X.dtype) or step(q, X, *rest, **named)
+    )
+    model = SpatialMixture(12, n_init=8, random_state=0).fit(X, shape=(60, 50))
+    assert stored == {torch.float32}
+    assert adjusted_rand_score(exact.labels_, model.labels_) > 0.99
 
 
 def test_a_rounded_halo_is_exchanged_as_words(monkeypatch: pytest.MonkeyPatch) -> None:

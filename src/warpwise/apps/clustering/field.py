@@ -6,12 +6,12 @@ of domain k has type c with probability mix_kc, and its features have the densit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate, pairwise
 
 import torch
 
-from warpwise.apps.clustering.emission import Emission
+from warpwise.apps.clustering.emission import Emission, rounding_is_safe
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.kmeans import most_probable
 from warpwise.apps.clustering.parallel import Alone, Chunk, Part
@@ -32,9 +32,9 @@ _CHECKED_EVERY = 5  # iterations on a GPU, where the check for convergence synch
 _LEAST_ROUNDED = 5  # iterations from which on bfloat16 saves more time than the conversions of q take
 
 
-def empty_q(X: torch.Tensor, graph: Graph, restarts: int, domains: int, whitened: bool) -> torch.Tensor:
-    """(N, R, K) for q: ``rounded_rows`` or float32."""
-    rows = rounded_rows(X, graph, restarts, domains, whitened)
+def empty_q(X: torch.Tensor, graph: Graph, restarts: int, domains: int, rounds: bool) -> torch.Tensor:
+    """(N, R, K) for q, not initialised: ``rounded_rows``, or float32 if there are none."""
+    rows = rounded_rows(X, graph, restarts, domains, rounds)
     return X.new_empty(len(X), restarts, domains) if rows is None else rows
 
 
@@ -43,24 +43,29 @@ def rounded_rows(
     graph: Graph,
     restarts: int,
     domains: int,
-    whitened: bool,
+    rounds: bool,
     interaction: torch.Tensor | None = None,
 ) -> torch.Tensor | None:
     """(N, R, K) bfloat16 in padded rows, not initialised; None if no kernel of the step takes that with X (N, D)."""
     if interaction is not None or not kernels_take(X, graph):
         return None
     given = _sizes(X, graph, restarts, domains)
-    pays = rounding_pays(*given) or (whitened and rounding_features_pays(*given))
+    pays = rounding_pays(*given) or (rounds and rounding_features_pays(*given))
     return empty_rows(len(X), restarts, domains, X.device) if pays else None
 
 
 def _sizes(X: torch.Tensor, graph: Graph, restarts: int, domains: int) -> tuple[Shape, int]:
-    """Of a step, and the number of colours that have points."""
+    """The sizes of a step, and the number of colours that have points."""
     return Shape(len(X), restarts, domains, X.shape[1]), sum(count > 0 for count in graph.colour_counts)
 
 
 def kernels_take(X: torch.Tensor, graph: Graph) -> bool:
     return X.is_cuda and X.dtype == torch.float32 and graph.rowptr.dtype == torch.int32
+
+
+def may_round(X: torch.Tensor, graph: Graph, emission: Callable[[], Emission]) -> bool:
+    """Whether kernels take X, and rounding it is safe for ``emission()``."""
+    return kernels_take(X, graph) and rounding_is_safe(emission())
 
 
 class MeanField:
@@ -73,9 +78,8 @@ class MeanField:
     not independent. With ``parallel`` the arrays are those of one process, its halo last.
 
     ``q`` is float32, or bfloat16 if ``empty_q`` made it so. On a GPU ``run`` iterates with ``q`` in bfloat16 if a
-    kernel takes that; its last iteration uses float32 unless ``exact`` is false. X is rounded to bfloat16 too if it is
-    ``whitened`` and a kernel takes that: ``whitening`` makes the variance of a feature at most 1000 times that of its
-    noise, and rounding adds at most 0.5 % to the variance of the noise (2^-14 / 12 of the mean square of a feature).
+    kernel takes that; its last iteration uses float32 unless ``exact`` is false. If X ``rounds``
+    (``rounding_is_safe``) and a kernel takes it in bfloat16, it is rounded too.
     """
 
     def __init__(
@@ -92,12 +96,12 @@ class MeanField:
         temper: float = 1.0,
         independent: torch.Tensor | None = None,
         parallel: Alone | None = None,
-        whitened: bool = False,
+        rounds: bool = False,
     ) -> None:
         self.parallel = Alone(len(q)) if parallel is None else parallel
         self.X, self.graph, self.q, self.emission, self.mix = X, graph, q, emission, mix
         self.beta, self.external, self.interaction = beta, external, interaction
-        self.sizes, self.temper, self.independent, self.whitened = sizes, temper, independent, whitened
+        self.sizes, self.temper, self.independent, self.rounds = sizes, temper, independent, rounds
         self._rounded_X: torch.Tensor | None = None  # of the iterations that read it in place of X
         self.bounds = (0, *accumulate(self.parallel.counts(graph)))
         self.colours = list(pairwise(self.bounds))
@@ -158,7 +162,7 @@ class MeanField:
         if self.mix is not None or not self.emission.linear or self.independent is not None:
             return None
         restarts, domains = self.q.shape[1:]
-        rows = rounded_rows(self.X, self.graph, restarts, domains, self.whitened, self.interaction)
+        rows = rounded_rows(self.X, self.graph, restarts, domains, self.rounds, self.interaction)
         return None if rows is None else rows.copy_(self.q)
 
     def _step(self, part: Part, estimate: bool) -> tuple[torch.Tensor | None, ...]:
@@ -354,14 +358,14 @@ class MeanField:
         """EM until at most a fraction ``tolerance`` of the first fit's labels changes, after at least ``least``
         iterations; return the number of iterations.
 
-        ``highest_beta`` None keeps ``beta``. On a GPU the labels are compared in every fifth iteration, and q and
-        ``whitened`` features are rounded to bfloat16 in all iterations but, if ``exact``, the last one.
+        ``highest_beta`` None keeps ``beta``. On a GPU the labels are compared in every fifth iteration, and q, and X if
+        it ``rounds``, are bfloat16 in all iterations but, if ``exact``, the last one.
         """
         rows = self._rounded() if not exact or iterations >= _LEAST_ROUNDED else None
         if rows is None:
             return self._iterate(iterations, highest_beta, tolerance, least)
         self.q = rows
-        if self.whitened and rounding_features_pays(*_sizes(self.X, self.graph, *rows.shape[1:])):
+        if self.rounds and rounding_features_pays(*_sizes(self.X, self.graph, *rows.shape[1:])):
             self._rounded_X = empty_rows(len(self.X), 1, self.X.shape[1], self.X.device)[:, 0].copy_(self.X)
         done = self._iterate(iterations - exact, highest_beta, tolerance, least)
         self._rounded_X = None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 import torch
 
 from warpwise.apps.clustering.checkpoint import Checkpoint
 from warpwise.apps.clustering.emission import Emission, raised
-from warpwise.apps.clustering.field import MeanField, empty_q
+from warpwise.apps.clustering.field import MeanField, empty_q, may_round
 from warpwise.apps.clustering.graph import Graph, generator_on
 from warpwise.apps.clustering.inputs import sum_of_products
 from warpwise.apps.clustering.kmeans import assign, inertia, lloyd, most_probable, one_hot, plus_plus
@@ -43,7 +44,6 @@ def best_start(
     checkpoint: Checkpoint | None = None,
     progress: Progress | None = None,
     parallel: Alone | None = None,
-    whitened: bool = False,
 ) -> MeanField:
     """The best of ``n_init`` starts at the fixed ``beta``. After ``FIRST_ITERATIONS`` of EM the quarter with the
     highest ELBO continues from its labels; after ``ITERATIONS`` in all the fit with the highest ELBO is returned."""
@@ -56,23 +56,26 @@ def best_start(
 
     def fits(labels: torch.Tensor, iterations: int) -> Iterator[MeanField]:
         for part in labels.split(batch) if len(labels) else ():
-            model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel, whitened)
+            model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel, rounds)
             model.run(iterations, exact=False)
             yield model
             del model  # before the next one is made
 
     # The host prepares a group while a GPU runs the fits of the previous group.
-    groups: Iterable[torch.Tensor] = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
+    started = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
+    first_group = next(started)
+    groups: Iterable[torch.Tensor] = chain([first_group], started)
+    rounds = types is None and may_round(X, graph, lambda: _emission(X, first_group[:1], n_domains, total, parallel))
     replayed = X.is_cuda and len(X) <= _FEW_POINTS and types is None and type(parallel) is Alone
     replayed = replayed and n_init >= 3 * batch
     if batch >= n_init or replayed:
         groups = [torch.cat(list(groups))]
     replay = None
     if replayed:
-        q = empty_q(X, graph, batch, n_domains, whitened)  # at one place for all starts
+        q = empty_q(X, graph, batch, n_domains, rounds)  # at one place for all starts
 
         def first_iterations(part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            model = _model(X, graph, part, n_domains, None, beta, temper, total, parallel, whitened, q)
+            model = _model(X, graph, part, n_domains, None, beta, temper, total, parallel, rounds, q)
             model.run(FIRST_ITERATIONS, exact=False)
             return model.elbo(), most_probable(model.q).T
 
@@ -128,7 +131,7 @@ def best_start(
     for model in fits(labels, ITERATIONS - FIRST_ITERATIONS):
         best.offer(model)
         del model
-    return best.model(X, graph, beta, temper, total, parallel)
+    return best.model(X, graph, beta, temper, total, parallel, rounds)
 
 
 class _Best:
@@ -155,13 +158,21 @@ class _Best:
             torch.where(better, part, self.parts[name], out=self.parts[name])
 
     def model(
-        self, X: torch.Tensor, graph: Graph, beta: float, temper: float, total: torch.Tensor, parallel: Alone
+        self,
+        X: torch.Tensor,
+        graph: Graph,
+        beta: float,
+        temper: float,
+        total: torch.Tensor,
+        parallel: Alone,
+        rounds: bool,
     ) -> MeanField:
         """The kept fit."""
         parts, q = self.parts, self.parts["q"].float()
         emission = Emission.fitted(parts["mean"], parts["scale"], total, parallel)
         external, betas = X.new_zeros(1, 1, q.shape[2]), X.new_full((1,), beta)
-        return MeanField(X, graph, q, emission, parts.get("mix"), betas, external, temper=temper, parallel=parallel)
+        given = (X, graph, q, emission, parts.get("mix"), betas, external)
+        return MeanField(*given, temper=temper, parallel=parallel, rounds=rounds)
 
 
 def _start_labels(
@@ -220,15 +231,14 @@ def _model(
     temper: float,
     total: torch.Tensor,
     parallel: Alone,
-    whitened: bool,
+    rounds: bool,
     out: torch.Tensor | None = None,
 ) -> MeanField:
     """Fits that start at ``labels`` (R, N), with q (N, R, K) in ``out`` if that is given."""
     restarts, own = len(labels), parallel.own
     mix = None
     if types is None:
-        moments = kmeans_update(X[:own], labels[:, :own].int(), n_domains)
-        sums, counts = parallel.sum(moments[0]), parallel.sum(moments[1].to(X.dtype))
+        emission = _emission(X, labels, n_domains, total, parallel)
     else:
         counts = parallel.sum(types[:own].sum(0)).expand(restarts, -1)
         sums = parallel.sum(types[:own].T @ X[:own]).expand(restarts, -1, -1)
@@ -236,17 +246,23 @@ def _model(
         mix = parallel.sum(torch.einsum("nrk,nc->rkc", q, types[:own])) + 1e-2
         mix = mix / mix.sum(2, keepdim=True)
         del q
-    emission = Emission.tied(counts, sums, total, parallel)
+        emission = Emission.tied(counts, sums, total, parallel)
     if out is None:
         if types is None:
-            out = empty_q(X, graph, restarts, n_domains, whitened)
+            out = empty_q(X, graph, restarts, n_domains, rounds)
         else:
             out = X.new_empty(len(X), restarts, n_domains)
     q = q_of_labels(labels, n_domains, out)
     external = X.new_zeros(1, 1, n_domains)
     betas = X.new_full((restarts,), beta)
     given = (X, graph, q, emission, mix, betas, external)
-    return MeanField(*given, temper=temper, parallel=parallel, whitened=whitened)
+    return MeanField(*given, temper=temper, parallel=parallel, rounds=rounds)
+
+
+def _emission(X: torch.Tensor, labels: torch.Tensor, n_domains: int, total: torch.Tensor, parallel: Alone) -> Emission:
+    """The emission of domains that are ``labels`` (R, N)."""
+    sums, counts = kmeans_update(X[: parallel.own], labels[:, : parallel.own].int(), n_domains)
+    return Emission.tied(parallel.sum(counts.to(X.dtype)), parallel.sum(sums), total, parallel)
 
 
 def _types(X: torch.Tensor, graph: Graph, n_types: int, generator: torch.Generator, parallel: Alone) -> torch.Tensor:
