@@ -143,8 +143,8 @@ def test_selections_round_each_colour_once(
     rounds_each_colour_once("k07", True, arguments(n, domains, width, 2, degree=degree, bfloat16=True, **options))
 
 
-# Features of one and two words in a row, and of several steps; with a tile of their own for the counts and without;
-# own moments, and those of several warps.
+# Rows of 8 bytes and of vectors of 16 bytes; one and several steps; more tiles of a colour than warps, whose rows are
+# loaded ahead; moments of a warp's own points, and of several warps.
 @pytest.mark.parametrize(
     "n,domains,width,degree,options",
     [
@@ -152,6 +152,8 @@ def test_selections_round_each_colour_once(
         (150, 7, 30, 8, {}),
         (150, 22, 9, 11, {}),
         (300, 32, 16, 8, {}),
+        (600, 40, 10, 8, {}),
+        (600, 50, 16, 11, WEIGHTED),
         (150, 59, 70, 11, WEIGHTED),
         (300, 77, 50, 8, {"field": True}),
         (200, 100, 127, 3, {}),
@@ -169,21 +171,47 @@ def test_selections_of_rounded_features(
     torch.testing.assert_close(sums, torch.einsum("nrk,nd->rkd", stored, features).float(), rtol=1e-4, atol=1e-4)
 
 
+# Rows of 8 and of 16 bytes, whole and padded; one vector of features, an odd and an even number; fewer and more edges
+# than are copied ahead, all eight of each point.
+@pytest.mark.parametrize(
+    "n,domains,width,degree,options",
+    [
+        (300, 8, 16, 8, {}),
+        (150, 7, 30, 3, WEIGHTED),
+        (200, 3, 5, 8, {}),
+        (350, 8, 50, 11, {}),
+        (300, 5, 128, 8, {"field": True}),
+        (200, 4, 24, 12, WEIGHTED),
+    ],
+)
+@pytest.mark.one_in(3)
+def test_lanes_of_rounded_features(n: int, domains: int, width: int, degree: int, options: dict[str, bool]) -> None:
+    given_ = arguments(n, domains, width, 2, degree=degree, bfloat16=True, bfloat16_features=True, **options)
+    rounds_each_colour_once("k08", True, given_, 4e-3)
+    counts, sums = ops.potts_em_step(**given_, rung="k08")[:2]
+    stored, features = given_["q"].double(), given_["features"].double()
+    torch.testing.assert_close(counts, stored.sum(0).float(), rtol=1e-5, atol=0)
+    torch.testing.assert_close(sums, torch.einsum("nrk,nd->rkd", stored, features).float(), rtol=1e-4, atol=1e-4)
+
+
 def test_rounded_features_that_no_kernel_takes() -> None:
     """PyTorch computes, and a rung by name says what it takes."""
     given_ = arguments(40, 20, 3, bfloat16=True, bfloat16_features=True)
     before = given_["q"].clone()
     counts = ops.potts_em_step(**given_)[0]
     assert counts is not None and counts.dtype == torch.float32 and not torch.equal(given_["q"], before)
-    with pytest.raises(ValueError, match="features of torch.bfloat16 whose rows begin at multiples of 16 bytes"):
+    with pytest.raises(ValueError, match="features of torch.bfloat16 in rows of empty_rows"):
         ops.potts_em_step(**{**given_, "q": spec.padded(given_["q"])}, rung="k07")
     few = arguments(40, 4, 8, bfloat16=True, bfloat16_features=True)
     with pytest.raises(ValueError, match="features of torch.float32, not torch.bfloat16"):
         ops.potts_em_step(**few, rung="k03")
 
 
-def rounds_each_colour_once(rung: str | None, padded: bool, given_: dict[str, Any], near_one: float = 0.0) -> None:
-    """Given the stored probabilities of the colours before, those of a colour are the reference's, rounded once."""
+def rounds_each_colour_once(rung: str | None, padded: bool, given_: dict[str, Any], of_scores: float = 0.0) -> None:
+    """Given the stored probabilities of the colours before, those of a colour are the reference's, rounded once.
+
+    ``of_scores``: the relative error of q by rounded coefficients, in units of 2^-7.
+    """
     given_ |= {"return_derivatives": True, "return_near": True}
     if padded:
         given_["q"] = spec.padded(given_["q"])
@@ -195,7 +223,7 @@ def rounds_each_colour_once(rung: str | None, padded: bool, given_: dict[str, An
     seen, whole = before.double(), {**given_, "return_derivatives": False}
     for begin, end in pairwise(bounds):
         found = reference(*{**whole, "q": seen, "bounds": (begin, end)}.values())
-        rtol = (0.502 + near_one) * 2**-7
+        rtol = (0.502 + of_scores) * 2**-7
         torch.testing.assert_close(given_["q"][begin:end].double(), found[4][begin:end], rtol=rtol, atol=1e-30)
         torch.testing.assert_close(near[begin - bounds[0] : end - bounds[0]].double(), found[3], rtol=1e-5, atol=1e-6)
         seen[begin:end] = given_["q"][begin:end].double()

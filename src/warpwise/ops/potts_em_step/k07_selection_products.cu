@@ -1,12 +1,14 @@
 // Sums of neighbours as products with a selection matrix, for q in bfloat16.
 //
 // k04 loads rows of q in float32 and adds them by FADD: 340 instructions and 705 lines of L1 for eight points of 65
-// domains. In bfloat16 a word of a row is an operand of mma.sync, so that one product adds 16 domains of a neighbour to
-// each of four points, in float32. With points as rows of the scores, all of a point is in four lanes instead of eight,
-// and a rest of a feature serves all domains. movmatrix transposes q for the moments q^T x, in which q is exact.
+// domains. In bfloat16 one word of a row is an operand B of mma.sync, so that one product adds 16 domains of a
+// neighbour to each of four points. Points are the rows of the accumulators: four lanes have all domains of a point
+// (eight in k04), and the TF32 rest of a feature is computed once for all domains. movmatrix transposes q for the
+// moments q^T x.
 //
-// Features in bfloat16 (X) are operands as they are in memory: a score takes two products instead of three of half the
-// depth, a moment one instead of three, and ldmatrix loads both operands.
+// If X is bfloat16, features are operands without conversion: 16 features of a score take two products m16n8k16 instead
+// of six m16n8k8, and a tile of moments takes one instead of three. ldmatrix loads A of the scores, and ldmatrix.trans
+// B of the moments.
 
 #include <cooperative_groups.h>
 
@@ -36,7 +38,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
   const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0), lane = threadIdx.x % 32, group = lane / 4,
             index = lane % 4;
   const SelectionMemory<Plan> memory(shared);
-  SelectionCopy<Plan> copy(memory, features, words, rowptr, columns);
+  TileCopy<Plan, SelectionMemory<Plan>> copy(memory, features, words, rowptr, columns);
   ColourOrder order = {colours, Plan::kOwn ? Plan::kPoints : Plan::kTile};
   if (Plan::kOwn) {  // a warp has tiles of its own
     order.own += gridDim.x * warp;
@@ -71,12 +73,12 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
   };
   copy.copy(0, 0, present.first + after, present.end);
   Neighbours neighbours = {rows, nullptr, columns, weights, group, index};
-  // The first rows of the next tile are loaded before the last points of the present one are updated, where there is
-  // little else to wait for.
+  // The first rows of the next tile, if it has the same colour, are loaded before the last 16 points of the present one
+  // are updated. Faster only for several tiles of 16 domains and up to 32 features (NOTES.md).
   constexpr bool kAhead =
       Plan::kOwn && Plan::kHalves > 1 && !DEFERS && !LATE && TILES > 1 && STEPS * Plan::kColumns <= 32;
   bool begun = false;
-  // A condition that is not known keeps the compiler from moving instructions across, which takes registers.
+  // A run-time condition keeps the compiler from moving instructions across the branch, which would take registers.
   constexpr bool kBranches = !Plan::kOwn;
 
   while (present.colour >= 0) {
@@ -96,7 +98,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
     if (DEFERS && __any_sync(kAllLanes, pending)) add_moments(side ^ 1, x_side > 0 ? x_side - 1 : Plan::kSides - 1);
     __nv_bfloat16* const first_row = q + static_cast<long long>(first + group) * row;
     unsigned pairs[Plan::kHalves][Plan::kPair][TILES][2];
-    if (some) {  // all rows that are loaded are those of this tile's neighbours, or of its own points
+    if (some) {  // the rows that are loaded are those of neighbours or, for an edge that does not exist, of own points
       float scores[Plan::kHalves][TILES][2][4], around[Plan::kPair][TILES][4];
       if (!DEFERS && !(kAhead && begun)) neighbours.begin();
       if (LATE) neighbours.finish(around, all);
@@ -110,7 +112,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
         if (kAhead && p + 1 == Plan::kHalves) {
           __pipeline_wait_prior(0);
           __syncwarp();
-          begun = __all_sync(kAllLanes, following.colour == present.colour);  // else after the barrier
+          begun = __all_sync(kAllLanes, following.colour == present.colour);  // else they are loaded after the barrier
           if (begun) {
             neighbours.move(memory.edges + ((side ^ 1) * Plan::kTile + own) * Plan::kEdges);
             neighbours.begin();

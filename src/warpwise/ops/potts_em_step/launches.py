@@ -13,6 +13,7 @@ import torch
 from warpwise import cuda
 from warpwise.arguments.values import argument_for, as_tuple, copy_back, map_tensors, output_for, single
 from warpwise.operation import cdiv, sm_count
+from warpwise.ops.potts_em_step.lane_tiles import lane_tile_of
 from warpwise.ops.potts_em_step.selection_tiles import Row, ends_within_vector, selection_tile_of
 from warpwise.ops.potts_em_step.tiles import (
     SHARED_OF_ONE,
@@ -37,6 +38,7 @@ ONE_LAUNCH = cuda.load(HERE / "k03_one_launch.cu")
 IN_FRAGMENTS = cuda.load(HERE / "k04_in_fragments.cu")
 GATHER_WARPS = cuda.load(HERE / "k06_gather_warps.cu")
 SELECTION_PRODUCTS = cuda.load(HERE / "k07_selection_products.cu")
+POINT_LANES = cuda.load(HERE / "k08_point_lanes.cu")
 
 Outputs = tuple[torch.Tensor | None, ...]
 Launch = Callable[..., None]
@@ -73,13 +75,12 @@ def rows_of(q: torch.Tensor) -> torch.Tensor | None:
 
 def in_rows(launch: Launch, writes: bool = True) -> Launch:
     """A launch that takes tensors of any strides: q, to which the launch may write, is made contiguous if it has no
-    ``rows_of``, features of bfloat16 keep their rows, and all others are made contiguous."""
+    ``rows_of``. Other tensors of bfloat16 keep their strides; all others are made contiguous."""
 
-    def launched(outputs: Any, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    def launched(outputs: Any, q: torch.Tensor, *rest: Any) -> None:
         made = [output_for(output, False) for output in as_tuple(outputs)]
         given = q if rows_of(q) is not None else q.contiguous()
-        features = argument_for(features, features.dtype == torch.bfloat16)
-        launch(single(made), given, features, *map_tensors(lambda tensor: argument_for(tensor, False), rest))
+        launch(single(made), given, *map_tensors(lambda part: argument_for(part, part.dtype == torch.bfloat16), rest))
         copy_back(as_tuple(outputs), made)
         if writes:
             copy_back(q, given)
@@ -98,8 +99,8 @@ def load_of(rows: torch.Tensor) -> int:
 
 
 def words_of(features: torch.Tensor) -> Row | None:
-    """The rows of ``features`` (N, D) as k07 copies them. None for bfloat16 in other rows than those of
-    ``empty_rows``, which have 8 bytes or begin at multiples of 16."""
+    """The rows of ``features`` (N, D) as k07 copies them. None for bfloat16 unless rows have 8 bytes, or begin at
+    multiples of 16 bytes, as those of ``empty_rows`` do."""
     if features.dtype != torch.bfloat16:
         return Row(features.shape[1])
     rows = rows_of(features[:, None])
@@ -293,6 +294,26 @@ def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor
     launch = SELECTION_PRODUCTS[name][(grid, shape.restarts), 32 * tile.warps, bytes]
     launch(rows, x, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
            *shape[1:], row.words, rows.shape[2], *external_strides(external), temper)  # fmt: skip
+
+
+def point_lanes(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    counts, sums, derivatives, near = outputs
+    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
+    shape, rows, row = shape_of(q, features, linear), rows_of(q), words_of(features)
+    if (ends := _colours_of(shape, outputs, bounds)) is None:
+        return
+    assert row is not None and rows is not None  # limits, in_rows
+    tile = lane_tile_of(shape.domains, row.words)
+    assert tile is not None  # limits
+    grid = min(cdiv(_largest(ends), 32), max(1, sm_count(q) * tile.blocks // shape.restarts))
+    partials = beta.new_empty((grid, shape.restarts, tile.slots, 32))
+    *numbers, bytes, _ = tile
+    given = (shape.domains == tile.own, external.shape[0] > 1, rest[4] is not None)
+    flags = (str(flag).lower() for flag in (*given, derivatives is not None, near is not None))
+    launch = POINT_LANES[f"potts_em_step_point_lanes<{', '.join((*map(str, numbers), *flags))}>"]
+    launch[(grid, shape.restarts), 32 * tile.warps, bytes](
+        rows, rows_of(features[:, None]), linear, constant, *graph, beta, external, partials, sums, counts, derivatives,
+        near, ends, *shape[1:], row.words, rows.shape[2], *external_strides(external), temper)  # fmt: skip
 
 
 def triton(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:

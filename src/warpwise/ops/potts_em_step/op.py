@@ -55,10 +55,10 @@ def potts_em_step(
     All floating-point tensors have the dtype of ``beta``, except that q may be bfloat16 where the others are float32.
     Then the posterior of float32 is rounded to nearest when it is stored, and neighbours read the rounded values.
     ``near`` and ``derivatives`` are those of the posterior before it is rounded; ``counts`` and ``sums`` of that or, by
-    some rungs, of the rounded one. With q in bfloat16, ``features`` may be bfloat16 too, if ``linear`` is given; a
-    kernel then reads a coefficient as the sum of two bfloat16 numbers. Rows of both may be padded, as those of
-    ``spec.empty_rows`` are, so that a kernel takes them by loads of 16 bytes: the padding must be finite and is not
-    written.
+    some rungs, of the rounded one. With q in bfloat16 and ``linear`` given, ``features`` may be bfloat16 too. A kernel
+    then represents an element of ``linear`` as the sum of two bfloat16 numbers (relative error at most 2^-17). Rows of
+    both may be padded, as those of ``spec.empty_rows`` are, so that a kernel takes them by loads of 16 bytes: the
+    padding must be finite and is not written. Kernels take features in bfloat16 in such rows only.
 
     Not differentiable. ``rung`` names one kernel of the ladder (float32 or q and features as above, int32). Raises
     ``TypeError`` or ``ValueError`` that names the argument. The contents of the graph are not checked.

@@ -11,6 +11,7 @@ from warpwise.device.limits import requires_hopper
 from warpwise.operation import make_rung
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_em_step import launches
+from warpwise.ops.potts_em_step.lane_tiles import MOST_VECTORS, lane_tile_of
 from warpwise.ops.potts_em_step.launches import HERE, MOST_COLOURS, padded
 from warpwise.ops.potts_em_step.selection_tiles import Row, selection_tile_of
 from warpwise.ops.potts_em_step.spec import DTYPES, SPEC, pitch_for
@@ -31,25 +32,17 @@ from warpwise.ops.potts_em_step.tiles import (
 
 MOST_INDEX = 2**31 - 1
 MOST_RESIDENT = 64  # restarts: their blocks are resident at the same time
-MOST_OF_FEW = 24  # features, up to which k03 is faster than k07 for up to eight domains
+MOST_OF_FEW = 24  # features up to which k03 is faster than k07, for up to eight domains
 TRITON_SUMS = 16384  # of k05: domains x domains and domains x features in the registers of 128 threads
 
 
-def float32_fits(takes: Callable[..., str | None]) -> Callable[..., str | None]:
-    """``takes`` of a rung that has no q in bfloat16."""
-
-    def fits(q: torch.Tensor, *rest: Any) -> str | None:
-        return f"takes q of {torch.float32}, not {q.dtype}" if q.dtype == torch.bfloat16 else takes(q, *rest)
-
-    return fits
-
-
-def float32_features_fit(takes: Callable[..., str | None]) -> Callable[..., str | None]:
-    """``takes`` of a rung that has no features in bfloat16."""
+def float32_fits(takes: Callable[..., str | None], only_features: bool) -> Callable[..., str | None]:
+    """``takes`` of a rung that has no features in bfloat16 and, unless ``only_features``, no q in bfloat16."""
 
     def fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
-        if features.dtype == torch.bfloat16:
-            return f"takes features of {torch.float32}, not {features.dtype}"
+        for name, given in (("features", features),) if only_features else (("q", q), ("features", features)):
+            if given.dtype == torch.bfloat16:
+                return f"takes {name} of {torch.float32}, not {given.dtype}"
         return takes(q, features, *rest)
 
     return fits
@@ -117,12 +110,25 @@ def selections_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str |
     if rows is None or launches.load_of(rows) < 8:
         return f"takes q of {torch.bfloat16} whose rows begin at multiples of 16 bytes, as those of empty_rows do"
     if (row := launches.words_of(features)) is None:
-        return "takes features of torch.bfloat16 whose rows begin at multiples of 16 bytes, as those of empty_rows do"
+        return "takes features of torch.bfloat16 in rows of empty_rows, which begin at multiples of 16 bytes"
     if rest[0] is not None and selection_tile_of(shape.domains, row) is None:
         return (
             f"takes up to {MOST_DOMAINS} domains, and tiles of points in {SHARED_OF_ONE} bytes of shared memory, not"
             f" {shape.domains} x {shape.width}"
         )
+    return cooperates(q, features, *rest)
+
+
+def lanes_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    shape = shape_of(q, features, rest[0])
+    rows = launches.rows_of(q) if q.dtype == torch.bfloat16 else None
+    if rows is None or launches.load_of(rows) < (4 if shape.domains <= 4 else 8):
+        return f"takes q of {torch.bfloat16} in rows of empty_rows"
+    row = launches.words_of(features) if features.dtype == torch.bfloat16 else None
+    if rest[0] is not None and row is None:
+        return f"takes features of {torch.bfloat16} in rows of empty_rows"
+    if row is not None and lane_tile_of(shape.domains, row.words) is None:
+        return f"takes up to 8 domains and {8 * MOST_VECTORS} features, not {shape.domains} x {shape.width}"
     return cooperates(q, features, *rest)
 
 
@@ -164,10 +170,11 @@ def rung(
     takes: Callable[..., str | None],
     repeats: bool = True,
     rows: bool = False,
+    features: bool = False,
 ) -> Any:
-    """``rows``: takes q in bfloat16 too, and in padded rows without a copy."""
-    launch, takes = (launches.in_rows(launch), takes) if rows else (launch, float32_fits(takes))
-    takes = takes if takes is selections_fit else float32_features_fit(takes)
+    """``rows``: takes q in bfloat16 too, and in padded rows without a copy. ``features``: takes them in bfloat16."""
+    launch = launches.in_rows(launch) if rows else launch
+    takes = takes if features else float32_fits(takes, only_features=rows)
     return make_rung(HERE, name, idea, launch, dtypes=DTYPES, limits=takes, deterministic=repeats, strided=rows)
 
 
@@ -211,13 +218,22 @@ RUNGS = (
         launches.selection_products,
         selections_fit,
         rows=True,
+        features=True,
+    ),
+    rung(
+        "k08_point_lanes",
+        "a point for each lane, q and features in bfloat16",
+        launches.point_lanes,
+        lanes_fit,
+        rows=True,
+        features=True,
     ),
 )
 
 
 def default(*args: Any) -> str | None:
-    """k07 for features in bfloat16, and for q in bfloat16 of more than eight domains; k03 for up to eight domains, of
-    which a lane has all; else k06 or k04, or k02, where it takes them."""
+    """The first of these rungs that takes the arguments, or None for PyTorch. Features in bfloat16, or q in bfloat16 of
+    more than eight domains: k07. Up to eight domains: k03, k02. Else: k06 where ``gathers`` is true, k04, k02."""
     q, features, domains = args[0], args[1], args[0].shape[2]
     if features.dtype == torch.bfloat16 or (q.dtype == torch.bfloat16 and domains > 8):
         return first_taking(SPEC, RUNGS, args, "k07_selection_products")
@@ -245,13 +261,14 @@ def rounding_pays(shape: Shape, colours: int) -> bool:
 
 def rounding_features_pays(shape: Shape, colours: int) -> bool:
     """Whether a step takes less time with q and the features in bfloat16, in ``empty_rows``, than with features in
-    float32. For the arguments of ``rounding_pays``; not where k03 is faster, which takes features of float32."""
+    float32, for the arguments of ``rounding_pays``. Not for up to 4 domains, for 5 to 8 domains with up to 24 features,
+    where k03 is faster, and where k07 does not fit."""
     points, restarts, domains, width = shape
     tiled = domains > (4 if width > MOST_OF_FEW else 8) and _pairs_fit(domains, Row(pitch_for(width) // 2, 2))
     return tiled and index_fits(points, restarts) is None and resident_fits(points, restarts, colours) is None
 
 
 def _pairs_fit(domains: int, row: Row) -> bool:
-    """Whether k07 has 16 points or more of each warp."""
+    """Whether the tile of a warp of k07 has 16 points or more."""
     tile = selection_tile_of(domains, row)
     return tile is not None and tile.groups > 1

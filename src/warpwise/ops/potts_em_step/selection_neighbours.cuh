@@ -4,7 +4,8 @@
 // dimension domain h of the pair in the row of q that edge e of point s of a group has, of points 0 to 3 in one product
 // and 4 to 7 in another: a lane's word of two adjacent domains is its part of B as it is. A selects: row (p, h) is the
 // weight of edge e of point p at index 2 (p % 4) + h, else 0. So 16 products add the rows of eight neighbours of eight
-// points, in float32, exactly. m16n8k16 would take both words in adjacent registers, a move for each product.
+// points. A product of two numbers is exact, and the accumulator is float32. m16n8k16 would need both words in adjacent
+// registers, which takes three moves for two products.
 #pragma once
 
 #include "selection_plan.cuh"
@@ -48,7 +49,7 @@ struct SelectionNeighbours {
     for (int s = 0; s < 2; ++s) rows.load(values[i % FLIGHT][s], of[4 * kEdges * s]);
   }
 
-  // Another tile, whose edges are in shared memory.
+  // Moves to the tile whose edges begin at `to` in shared memory; `begin` loads its rows.
   __device__ void move(const int* to) {
     edges = to;
     from = 0;

@@ -5,6 +5,7 @@
 #include <warpwise/sm80/copy_rows.cuh>
 #include <warpwise/sm80/tf32.cuh>
 
+#include "adjacent_rows.cuh"
 #include "colours.cuh"
 #include "fragments.cuh"
 #include "tile_edges.cuh"
@@ -21,9 +22,9 @@ template <class X_, int WARPS, int GROUPS_, int TILES_, int STEPS_, int FEATURES
           bool RESTS_, bool KEEPS_, bool DEFERS>
 struct SelectionPlan {
   using X = X_;
-  static constexpr bool kExact = sizeof(X) == 2;  // a feature is one operand of mma.sync, not a sum of several
+  static constexpr bool kExact = sizeof(X) == 2;  // bfloat16: a feature is an operand of mma.sync, not a sum of several
   static constexpr int kInWord = 4 / sizeof(X), kColumns = 8 * kInWord;
-  static constexpr int kFull = kExact ? FEATURES_ - 1 : STEPS_;  // tiles without the one for the counts
+  static constexpr int kFull = kExact ? FEATURES_ - 1 : STEPS_;  // tiles of features without that of the counts
   static constexpr int kWarps = WARPS, kThreads = 32 * WARPS, GROUPS = GROUPS_, TILES = TILES_, STEPS = STEPS_,
                        FEATURES = FEATURES_;
   static constexpr bool RESTS = RESTS_, KEEPS = KEEPS_;
@@ -46,16 +47,9 @@ struct SelectionPlan {
   // The column of ones after rows of `words`, which are copied in vectors of four.
   static __device__ int one(int words) { return (words + 3) / 4 * 4 * kInWord; }
 
-  // In bfloat16, rows of kFull vectors of 16 bytes are adjacent in shared memory. Vector c of row r is at place
-  // c ^ (r % 8 / (8 / kSpan)) of the row, so that one vector of eight adjacent rows is in all banks. place(r, c) is the
-  // byte of this vector in a tile, and moved(place(r, c), d), c < kSpan, that of vector c + d, where c ^ d = c + d.
-  static constexpr int kSpan = kFull % 8 == 0 ? 8 : kFull % 4 == 0 ? 4 : kFull % 2 == 0 ? 2 : 1;
-  static __device__ unsigned place(int row, int vector) {
-    return 16 * (row * kFull + (vector ^ (row % 8 / (8 / kSpan))));
-  }
-  static __device__ unsigned moved(unsigned place, int d) {
-    return (place ^ 16 * (d % kSpan)) + 16 * (d / kSpan * kSpan);
-  }
+  using Rows = AdjacentRows<kFull>;  // of features in bfloat16
+  static __device__ unsigned place(int row, int vector) { return Rows::place(row, vector); }
+  static __device__ unsigned moved(unsigned place, int d) { return Rows::moved(place, d); }
 
   // All threads.
   static __device__ void sync() { __syncthreads(); }
@@ -195,18 +189,6 @@ struct SelectionMemory {
     others = sums_of_parts + 32 * Plan::kMoments * Plan::kParts;
   }
 
-  // Part E of the coefficient that is `value`, and the part of `second` in the upper half of a word of two.
-  static __device__ float part(int e, float value, float second) {
-    if constexpr (Plan::kExact) {
-      const auto first = __floats2bfloat162_rn(value, second);
-      const auto rest = __floats2bfloat162_rn(value - __low2float(first), second - __high2float(first));
-      const auto of = e == 0 ? first : rest;
-      return __uint_as_float(*reinterpret_cast<const unsigned*>(&of));
-    } else {
-      return e == 0 ? value : __uint_as_float(warpwise::rest_of_tf32(value));
-    }
-  }
-
   // All logits are in units of log 2. `field`: external of all points, or null. words: of a row of features.
   __device__ void fill(const float* linear, const float* constant, const float* field, int domains, int width,
                        int words, float sharpness) const {
@@ -220,8 +202,13 @@ struct SelectionMemory {
       };
       const float value = at(d), second = Plan::kExact ? at(d + 1) : 0.0f;
       float* const to = coefficients + i / 2 * Plan::kOf + e;
-      *to = part(0, value, second);
-      if (Plan::RESTS) to[2] = part(1, value, second);
+      if constexpr (Plan::kExact) {
+        to[0] = coefficient_part(0, value, second);
+        to[2] = coefficient_part(1, value, second);
+      } else {
+        to[0] = value;
+        if (Plan::RESTS) to[2] = __uint_as_float(warpwise::rest_of_tf32(value));
+      }
     }
     for (int i = threadIdx.x; i < 16 * Plan::TILES; i += Plan::kThreads) {
       const int k = Lanes::domain(i / 16, i / 4 % 4, i / 2 % 2, i % 2);
@@ -241,16 +228,15 @@ struct SelectionMemory {
 };
 
 // The features, and the first neighbours, of a warp's points of the next tile, copied while the present one is updated.
-template <class Plan>
-struct SelectionCopy {
-  const SelectionMemory<Plan>& memory;
+template <class Plan, class Memory>
+struct TileCopy {
+  const Memory& memory;
   TileEdges<Plan> edges;
   warpwise::WarpCopy<Plan::kPoints> features;
   int own;  // the warp's first point in shared memory
 
   // words: of a row of x, in bfloat16 two or a multiple of four.
-  __device__ SelectionCopy(const SelectionMemory<Plan>& to, const typename Plan::X* x, int words, const int* rows,
-                           const int* at)
+  __device__ TileCopy(const Memory& to, const typename Plan::X* x, int words, const int* rows, const int* at)
       : memory(to),
         edges{rows, at},
         features(reinterpret_cast<const float*>(x), words),

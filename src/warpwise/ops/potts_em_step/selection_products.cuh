@@ -1,10 +1,11 @@
-// The products of k07 by mma.sync: scores as three of the four products of TF32 pairs, moments in bfloat16. Features in
-// bfloat16 are operands as they are in memory: scores are products with two parts of a coefficient, moments with q.
+// The products of k07 by mma.sync. Scores: of float features three of the four products of TF32 pairs; of bfloat16
+// features one with each of the two parts of a coefficient. Moments: q with three bfloat16 parts of a float feature, or
+// with a bfloat16 feature.
 #pragma once
 
 #include "selection_plan.cuh"
 
-// d = a b + c, where all rows of c are c0 and c1.
+// d = a b + c. All rows of c are the same; c0 and c1 are this lane's columns.
 __device__ inline void product_from(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, float c0, float c1,
                                     float) {
   asm volatile(
@@ -23,8 +24,8 @@ __device__ inline void product_from(float (&d)[4], const unsigned (&a)[4], unsig
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c0), "f"(c1));
 }
 
-// The features of step s of a warp's points as operands A, and the rests of float features. x: the row of point
-// `group`, at word `index`, or of bfloat16 the first row.
+// large: the operands A of step s of the scores. small: the rests of float features. x: float: the row of point
+// `group`, at word `index`; bfloat16: the first row.
 template <class Plan>
 __device__ inline void load_step(unsigned (&large)[Plan::kHalves][4], unsigned (&small)[Plan::kHalves][4],
                                  const float* x, int s) {
@@ -57,7 +58,7 @@ template <class Plan>
 __device__ inline void find_scores(float (&scores)[Plan::kHalves][Plan::TILES][2][4], const float* x,
                                    const float* coefficients, const float* offsets) {
   constexpr int kFour = 4;                      // accumulators of adjacent instructions
-  constexpr int kFirst = Plan::kExact ? 1 : 0;  // of three products: the first is with rests of features
+  constexpr int kFirst = Plan::kExact ? 1 : 0;  // product 0 is with rests of features
   using X = typename Plan::X;
 #pragma unroll
   for (int s = 0; s < Plan::STEPS; ++s) {

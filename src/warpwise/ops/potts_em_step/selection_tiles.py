@@ -17,7 +17,7 @@ MANY_WARPS = 128  # of points for each SM, from which a warp has 32 points
 
 class SelectionTile(NamedTuple):
     """k07: ``warps`` of a block, resident ``blocks`` per SM, ``groups`` of eight points of a warp, ``tiles`` of 16
-    domains, ``steps`` of 8 features, tiles of ``features`` of the moments, ``warps_m`` with other domains and
+    domains, ``steps`` of 8 words of features, tiles of ``features`` of the moments, ``warps_m`` with other domains and
     ``warps_n`` with other features (0 if a warp has all moments of its points), edges in ``flight``. Scores are
     computed ``late``, after the sums of neighbours; a tile ``defers`` its moments to the next one; the ``rests`` of
     coefficients are in shared memory; a warp ``keeps`` moments in registers. Bytes of shared memory of a block, and
@@ -60,7 +60,8 @@ class SelectionChoice(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Features of a point: ``words`` of four bytes from row to row, which have ``in_word`` features each."""
+    """A row of features: ``words`` of four bytes from row to row, and features ``in_word``, 1 for float32 and 2 for
+    bfloat16."""
 
     words: int
     in_word: int = 1
@@ -70,7 +71,7 @@ def selection_tile(domains: int, row: Row, choice: SelectionChoice, rests: bool)
     """None if registers or shared memory do not suffice."""
     warps, blocks, groups, flight, late, defers, keeps, more = choice
     tiles, steps = cdiv(domains, 16), cdiv(row.words, 8)
-    features = cdiv(row.in_word * cdiv(row.words, 4) * 4 + 1, 8)  # with a column of ones
+    features = cdiv(row.in_word * cdiv(row.words, 4) * 4 + 1, 8)  # tiles of eight columns, with that of ones
     stride = (cdiv(8 * steps, 4) | 1) * 4 if row.in_word == 1 else 4 * (features - 1)
     own = more or tiles * features <= MOST_OF_LANE
     shares = ((m, n) for m in (1, 2, 4) for n in (8, 4, 2, 1) if warps % (m * n) == 0 and n < 2 * features)
@@ -144,7 +145,7 @@ SELECTION_FEW = (
     (8, SelectionChoice(8, 1, 1, 8)),
     (16, SelectionChoice(8, 1, 2, 8)),
 )
-# The same for features in bfloat16.
+# EXACT_CHOICES and EXACT_FEW: as SELECTION_CHOICES and SELECTION_FEW, for features in bfloat16.
 _WIDE, _KEPT = SelectionChoice(8, 1, 4, 8, own=True), SelectionChoice(8, 1, 2, 4, keeps=True)
 EXACT_CHOICES = {
     1: (SelectionChoice(10, 2, 4, 8), SelectionChoice(10, 2, 2, 8), _WIDE, _OWN),
@@ -177,11 +178,11 @@ def selection_tile_of(domains: int, row: Row, warps_an_sm: int = MOST_WARPS) -> 
 
 
 def _choices(tiles: int, exact: bool, warps_an_sm: int) -> Iterator[SelectionChoice]:
-    """The fastest first. ``exact``: for features in bfloat16."""
+    """The fastest first. ``tiles``: of 16 domains. ``exact``: features are bfloat16."""
     few = next((choice for most, choice in (EXACT_FEW if exact else SELECTION_FEW) if warps_an_sm <= most), None)
     if few is not None:
         yield few
-        if few.own:  # more moments than a warp has
+        if few.own:  # the moments of its own points may not fit in shared memory
             yield few._replace(own=False)
     if warps_an_sm > MANY_WARPS and not exact:
         yield from SELECTION_MANY.get(tiles, ())

@@ -20,7 +20,7 @@ Bounds = Sequence[int]
 
 
 def rounds(stored: torch.Tensor, beta: torch.Tensor) -> bool:
-    """True if ``stored``, q or features, is in bfloat16, and ``beta`` and all other values are in float32."""
+    """True if ``stored``, q or features, is bfloat16 and ``beta`` is float32."""
     return stored.dtype == torch.bfloat16 and beta.dtype == torch.float32
 
 
@@ -58,13 +58,13 @@ def check(
 
 
 def pitch_for(domains: int) -> int:
-    """The elements from row to row of bfloat16 in ``empty_rows``: rows of 8 bytes or a multiple of 16."""
+    """The elements from row to row of ``empty_rows``, of as many ``domains`` or features: 4, or a multiple of 8."""
     return 4 if domains <= 4 else cdiv(domains, 8) * 8
 
 
 def empty_rows(n: int, restarts: int, domains: int, device: torch.device | None = None) -> torch.Tensor:
-    """(n, restarts, domains) of bfloat16 for q, whose rows are padded to ``pitch_for(domains)`` elements by zeros. Only
-    the padding is initialised."""
+    """(n, restarts, domains) of bfloat16 for q, or with one restart for features (``[:, 0]``), whose rows are padded to
+    ``pitch_for(domains)`` elements by zeros. Only the padding is initialised."""
     whole = torch.empty(n, restarts, pitch_for(domains), dtype=torch.bfloat16, device=device)
     whole[..., domains:] = 0
     return whole[..., :domains]
@@ -213,8 +213,8 @@ def eager(
 
 
 def cost(q: torch.Tensor, features: torch.Tensor, linear: Optional, *rest: Any) -> Cost:
-    """Features and graph read, q read and written, without the padding of its rows; the products of the scores and of
-    the moments."""
+    """Features and graph read, q read and written, without the padding of rows; the products of the scores and of the
+    moments."""
     graph = sum(tensor.nbytes for tensor in (*rest[1:3], rest[3]) if tensor is not None)
     width = 0 if linear is None else features.shape[1]
     return Cost(bytes=features.nbytes + 2 * q.nbytes + graph, flops=4 * q.numel() * width)
@@ -293,9 +293,12 @@ SPEC = Spec(
              {"bfloat16": True, "return_derivatives": True}, layouts={"q": "padded"}),
         Case("bfloat16_tiles", {"n": 450, "domains": 77, "width": 24, "restarts": 1},
              {"bfloat16": True, "return_derivatives": True}, layouts={"q": "padded"}),
-        Case("bfloat16_features", {"n": 300, "domains": 20, "width": 16, "restarts": 2},
+        Case("bfloat16_features", {"n": 300, "domains": 8, "width": 16, "restarts": 2},
              {"bfloat16": True, "bfloat16_features": True, "return_derivatives": True}),
         Case("bfloat16_features_padded", {"n": 150, "domains": 33, "width": 11, "restarts": 2},
+             {"bfloat16": True, "bfloat16_features": True, "return_derivatives": True, "return_near": True,
+              "weighted": True, "field": True, "temper": 0.7}, layouts={"q": "padded", "features": "padded"}),
+        Case("bfloat16_features_few_domains", {"n": 150, "domains": 7, "width": 11, "restarts": 2},
              {"bfloat16": True, "bfloat16_features": True, "return_derivatives": True, "return_near": True,
               "weighted": True, "field": True, "temper": 0.7}, layouts={"q": "padded", "features": "padded"}),
         Case("bfloat16_unaligned", {"n": 40, "domains": 9, "width": 8, "restarts": 2},
