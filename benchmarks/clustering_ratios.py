@@ -7,9 +7,9 @@ Each ``--shape`` is measured before them. The graph is a square grid with 8 neig
 iteration of EM (potts_em_step with the derivatives for beta)
 
 - over its floor, the bytes of the operation's cost with features in float32 and q in bfloat16 at the rate of a copy:
-  features and graph read, q read and written, without the padding of its rows. q and features are stored in bfloat16
-  where a fit stores them so, else in float32; the floor is the same. The bytes of the storage that is used are reported
-  separately;
+  features and graph read, q read and written, without the padding of its rows. The iteration has q and features in the
+  dtypes of a fit of whitened features ("q" and "x" of a row); the floor does not depend on them. The time of the bytes
+  in these dtypes is reported separately;
 - over the floor with waits: the points of a colour wait for those of the colours before, and the moments for all
   points, so the time of a cooperative launch with one grid barrier for each colour, and nothing else, is added. Nothing
   that depends on q is moved in this time. It is measured in the same run, and reported separately;
@@ -147,8 +147,8 @@ def kmeans_iteration(X: torch.Tensor, centres: torch.Tensor) -> tuple[str, Calla
 
 
 class Iteration(NamedTuple):
-    """The costs of an iteration with only q in bfloat16 and as its arrays are stored, the dtypes of q and of the
-    features, and the iteration."""
+    """``least``: the cost with features in float32 and q in bfloat16. ``stored``: with the dtypes that are used.
+    ``dtypes``: of q and of the features. ``run``: an iteration."""
 
     least: Cost
     stored: Cost
@@ -167,7 +167,7 @@ def em_iteration(X: torch.Tensor, graph: Graph, centres: torch.Tensor) -> Iterat
     linear, constant = centres[None].contiguous(), -centres.square().sum(1)[None] / 2
     edges = (graph.rowptr, graph.columns, graph.weights_or_none)
     args = (linear, constant, *edges, beta, external, None, bounds, 1.0, True, False)
-    shape, colours = Shape(n, 1, k, X.shape[1]), len(bounds) - 1
+    shape, colours = Shape(n, 1, k, X.shape[1]), sum(count > 0 for count in graph.colour_counts)
     features = X
     if both := rounding_features_pays(shape, colours):
         features = empty_rows(n, 1, X.shape[1], q.device)[:, 0].copy_(X)
