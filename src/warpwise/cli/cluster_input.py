@@ -21,7 +21,6 @@ VOLUMES = (".nii", ".nii.gz")
 SYNTHETIC = ("layered", "potts", "composed")
 EXAMPLES = (*SYNTHETIC, "mni", "astronaut")
 MISSING = ("", "NA")  # cells of missing values, as spreadsheets and R write them; float() takes nan and NaN
-EXAMPLE_POINTS = 160 * 125  # of a synthetic example
 EXTRA = "pip install warpwise[clustering-files]"
 BASIS = "X_pca"  # without --basis
 TEXT = "utf-8-sig"  # of a table: UTF-8, also with the mark at its start that Excel writes
@@ -72,9 +71,10 @@ def example(name: str, domains: int) -> Points:
     from warpwise.apps.clustering import examples, generators
 
     if name in SYNTHETIC:
-        if domains > EXAMPLE_POINTS:
-            raise click.UsageError(f"--domains: expected at most {EXAMPLE_POINTS}, the points of {name}, got {domains}")
-        sample = getattr(generators, name)(n_domains=domains)
+        try:
+            sample = getattr(generators, name)(n_domains=domains)
+        except ValueError as error:
+            raise click.UsageError(f"--domains: {error}") from error
         return Points(sample.X, shape=sample.shape)
     try:
         picture = examples.mni(first=85, planes=8) if name == "mni" else examples.astronaut()

@@ -19,6 +19,7 @@ from warpwise.lab.explain.model.hardware import hardware
 from warpwise.lab.explain.options import Options
 from warpwise.lab.explain.render import format as fmt
 from warpwise.lab.explain.render import html, lanes, terminal
+from warpwise.lab.explain.words import listed
 from warpwise.machine.counts import Buffer, Counts, Sample
 
 SOURCE = """__global__ void kernel(const float* x, float* y) {
@@ -300,7 +301,7 @@ def test_without_counters_there_are_resources_and_occupancy() -> None:
         (fmt.seconds(9.9999e-4), "1 ms"), (fmt.size(49152), "48 KiB"), (fmt.percent(0.004), "< 1 %"),
         (fmt.times(8.01), "8×"), (fmt.times(1.5), "1.5×"), (fmt.dimensions((8, 1, 1)), "8"),
         (fmt.dimensions((8, 1, 2)), "8 × 1 × 2"), (fmt.bar(0.5, 4), "██  "), (fmt.bar(2, 2), "██"),
-        (fmt.listed(["a", "b", "c"]), "a, b and c"), (fmt.listed([]), ""),
+        (listed(["a", "b", "c"]), "a, b and c"), (listed([]), ""),
         (source_lines.ranges([3, 7, 8, 9]), "3, 7-9"),
     ],
 )  # fmt: skip

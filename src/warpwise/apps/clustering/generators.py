@@ -31,6 +31,7 @@ def layered(
     The means of two domains are on average ``separation`` * sqrt(6) apart: ``separation`` * sqrt(3 / n_features) is the
     standard deviation of each of their coordinates.
     """
+    _check(shape, n_domains)
     random = np.random.default_rng(random_state)
     labels = _layers(random, shape, n_domains)
     return _sample(random, labels, shape, _means(random, separation, n_domains, n_features)[labels])
@@ -49,6 +50,7 @@ def potts(
 
     A sweep updates all points of one colour of the grid, then those of the other.
     """
+    _check(shape, n_domains)
     random = np.random.default_rng(random_state)
     labels = random.integers(n_domains, size=shape)
     black = np.indices(shape).sum(0) % 2 == 0
@@ -73,11 +75,21 @@ def composed(
 ) -> Sample:
     """Curved layers, each a mixture of ``n_types`` types that all layers share, with weights from a symmetric Dirichlet
     distribution of ``concentration``. A type is a Gaussian as in ``layered``."""
+    _check(shape, n_domains)
     random = np.random.default_rng(random_state)
     labels = _layers(random, shape, n_domains)
     mixtures = random.dirichlet(np.full(n_types, concentration), size=n_domains)
     types = (mixtures.cumsum(1)[labels] < random.random(labels.size)[:, None]).sum(1).clip(max=n_types - 1)
     return _sample(random, labels, shape, _means(random, separation, n_types, n_features)[types])
+
+
+def _check(shape: Sequence[int], n_domains: int) -> None:
+    """Raise ``ValueError`` unless ``shape`` has two sizes and ``n_domains`` is from 1 to the points of this grid."""
+    if len(shape) != 2:
+        raise ValueError(f"shape: expected two sizes, got {tuple(shape)}")
+    points = int(np.prod(shape))
+    if not 1 <= n_domains <= points:
+        raise ValueError(f"expected 1 to {points} domains, the points of a grid of {tuple(shape)}, got {n_domains}")
 
 
 def _layers(random: np.random.Generator, shape: Sequence[int], n_domains: int) -> np.ndarray:

@@ -8,7 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from warpwise.lab.explain.render.format import dimensions, listed, percent, seconds, size, times
+from warpwise.lab.explain.render.format import dimensions, percent, seconds, size, times
+from warpwise.lab.explain.words import listed
 from warpwise.lab.report import format as fmt
 from warpwise.lab.report.collected import Collected, MeasuredPoint, Verified
 from warpwise.lab.report.explained import Explained, LaunchExplained

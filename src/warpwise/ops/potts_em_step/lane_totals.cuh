@@ -13,11 +13,6 @@ __device__ inline void find_lane_scores(float* scores, const float* x, const Mem
   const auto c = *reinterpret_cast<const warpwise::Vector<float, 2>*>(memory.offsets + 2 * index);
   float products[2][4];
 #pragma unroll
-  for (int p = 0; p < 2; ++p) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) products[p][i] = c.at[i % 2];
-  }
-#pragma unroll
   for (int s = 0; s < Plan::STEPS; ++s) {
     const auto parts = *reinterpret_cast<const warpwise::Float4*>(memory.coefficients + (32 * s + lane) * 4);
     const bool whole = 2 * s + 1 < Plan::kFull;  // two vectors of a row, not one
@@ -27,17 +22,21 @@ __device__ inline void find_lane_scores(float* scores, const float* x, const Mem
       unsigned a[4];
       warpwise::ldmatrix_x4(a, warpwise::shared_address(x + 16 * p * Plan::kStride) + place);
       if (!whole) a[2] = a[3] = 0;
+      unsigned b[4];
 #pragma unroll
-      for (int e = 1; e >= 0; --e) {  // the rests first
-        warpwise::mma::mma_sync(products[p], a, __float_as_uint(parts.at[2 * e]), __float_as_uint(parts.at[2 * e + 1]),
-                                __nv_bfloat16());
+      for (int i = 0; i < 4; ++i) b[i] = __float_as_uint(parts.at[i]);
+      if (s == 0) {
+        product_from(products[p], a, b[2], b[3], c.at[0], c.at[1], __nv_bfloat16());
+      } else {
+        warpwise::mma::mma_sync(products[p], a, b[2], b[3], __nv_bfloat16());
       }
+      warpwise::mma::mma_sync(products[p], a, b[0], b[1], __nv_bfloat16());
     }
   }
+  float* const to = scores + Plan::score_at(group, 4 * (index / 2)) + 2 * (index % 2);
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    float* const to = scores + Plan::score_at(16 * (i / 2) + 8 * (i % 2) + group, 4 * (index / 2)) + 2 * (index % 2);
-    *reinterpret_cast<float2*>(to) = make_float2(products[i / 2][i % 2 * 2], products[i / 2][i % 2 * 2 + 1]);
+  for (int i = 0; i < 4; ++i) {  // point 8 i + group
+    *reinterpret_cast<float2*>(to + 64 * i) = make_float2(products[i / 2][i % 2 * 2], products[i / 2][i % 2 * 2 + 1]);
   }
   __syncwarp();
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from warpwise.lab.explain.hints.hint import WORTH, Hint, LaunchAnalysis, Place, listed
+from warpwise.lab.explain.hints.hint import WORTH, Hint, LaunchAnalysis, Place
+from warpwise.lab.explain.words import listed
 from warpwise.machine.dataflow import Register, destinations, predecessors, registers_of, successors
 from warpwise.machine.program import Instruction, Operand
 

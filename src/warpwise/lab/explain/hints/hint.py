@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePath
@@ -118,9 +118,3 @@ def stride(sample: Sample | None) -> int | None:
 def percent(part: float) -> str:
     """0.256 as "26 %"."""
     return f"{100 * part:.0f} %"
-
-
-def listed(names: Iterable[str]) -> str:
-    """ "registers and shared memory"."""
-    names = list(names)
-    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else "".join(names)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from warpwise.lab.explain.hints.hint import WORTH, Hint, LaunchAnalysis, listed, percent
+from warpwise.lab.explain.hints.hint import WORTH, Hint, LaunchAnalysis, percent
 from warpwise.lab.explain.model.time_model import imbalance
+from warpwise.lab.explain.words import listed
 
 _PER_SM = frozenset(
     {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 LANES = 32
 LIMITS = (0.03, 0.1, 0.25, 0.5)  # shares of the whole at which the colour changes
@@ -52,11 +51,6 @@ def dimensions(sizes: tuple[int, int, int]) -> str:
     """``8 × 8`` for (8, 8, 1): trailing ones are omitted."""
     last = max((axis for axis, size in enumerate(sizes) if size != 1), default=0)
     return " × ".join(f"{size:,}" for size in sizes[: last + 1])
-
-
-def listed(names: Sequence[str]) -> str:
-    """``a, b and c``."""
-    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part) if names else ""
 
 
 def _three(value: float) -> str:

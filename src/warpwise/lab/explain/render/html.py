@@ -14,7 +14,8 @@ from warpwise.lab.explain.model import source_lines
 from warpwise.lab.explain.model.explanation import Explanation, Line
 from warpwise.lab.explain.model.source_lines import Column
 from warpwise.lab.explain.render import lanes, svg
-from warpwise.lab.explain.render.format import count, dimensions, heat, listed, percent, seconds, size, times
+from warpwise.lab.explain.render.format import count, dimensions, heat, percent, seconds, size, times
+from warpwise.lab.explain.words import listed
 from warpwise.lab.html_templates import Templates
 
 _MOST_LINES = 8  # lines whose requests are drawn

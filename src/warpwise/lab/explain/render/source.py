@@ -8,8 +8,9 @@ from pathlib import Path
 from warpwise.lab.explain.model import source_lines
 from warpwise.lab.explain.model.explanation import Explanation, Line
 from warpwise.lab.explain.model.source_lines import Column
-from warpwise.lab.explain.render.format import LIMITS, bar, count, heat, listed, percent, times
+from warpwise.lab.explain.render.format import LIMITS, bar, count, heat, percent, times
 from warpwise.lab.explain.render.styled import GOOD, HOT, StyledLine, heading, wrapped
+from warpwise.lab.explain.words import listed
 
 HEAT = ("dim", "#c9a227", "#e08a3c", "#e76f51", f"bold {HOT}")
 MARKS = (" ", "░", "▒", "▓", "█")

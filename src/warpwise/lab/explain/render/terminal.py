@@ -15,7 +15,6 @@ from warpwise.lab.explain.render.format import (
     bar,
     count,
     dimensions,
-    listed,
     percent,
     seconds,
     size,
@@ -23,6 +22,7 @@ from warpwise.lab.explain.render.format import (
 )
 from warpwise.lab.explain.render.source import source_rows
 from warpwise.lab.explain.render.styled import BAR, GOOD, HOT, StyledLine, heading, plain, wrapped
+from warpwise.lab.explain.words import listed
 
 _MOST_ROWS = 12  # rows of a request
 _DIGITS = "0123456789abcdefghijklmnopqrstuv"
