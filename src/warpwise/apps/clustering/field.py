@@ -63,9 +63,10 @@ def kernels_take(X: torch.Tensor, graph: Graph) -> bool:
     return X.is_cuda and X.dtype == torch.float32 and graph.rowptr.dtype == torch.int32
 
 
-def may_round(X: torch.Tensor, graph: Graph, emission: Callable[[], Emission]) -> bool:
-    """Whether kernels take X, and rounding it is safe for ``emission()``."""
-    return kernels_take(X, graph) and rounding_is_safe(emission())
+def may_round(X: torch.Tensor, graph: Graph, domains: int, emission: Callable[[], Emission]) -> bool:
+    """Whether rounding X to bfloat16 saves time, and is safe for ``emission()``."""
+    saves = kernels_take(X, graph) and rounding_features_pays(*_sizes(X, graph, 1, domains))
+    return saves and rounding_is_safe(emission())
 
 
 class MeanField:

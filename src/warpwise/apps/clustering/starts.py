@@ -65,7 +65,9 @@ def best_start(
     started = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
     first_group = next(started)
     groups: Iterable[torch.Tensor] = chain([first_group], started)
-    rounds = types is None and may_round(X, graph, lambda: _emission(X, first_group[:1], n_domains, total, parallel))
+    rounds = types is None and may_round(
+        X, graph, n_domains, lambda: _emission(X, first_group[:1], n_domains, total, parallel)
+    )
     replayed = X.is_cuda and len(X) <= _FEW_POINTS and types is None and type(parallel) is Alone
     replayed = replayed and n_init >= 3 * batch
     if batch >= n_init or replayed:
