@@ -165,7 +165,13 @@ __global__ void copies(const float4* x, float4* y, int wait, int read) {
   __shared__ float4 tile[32];
   const int i = threadIdx.x;
   const unsigned to = __cvta_generic_to_shared(&tile[i]);
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], %2, %3;" :: "r"(to), "l"(x + i), "n"(16), "r"(read));
+  if (read > 16) {  // the last operand is the cache policy
+    unsigned long long policy;
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" :: "r"(to), "l"(x + i), "l"(policy));
+  } else {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], %2, %3;" :: "r"(to), "l"(x + i), "n"(16), "r"(read));
+  }
   asm volatile("cp.async.commit_group;" :::);
   if (wait) asm volatile("cp.async.wait_group %0;" :: "n"(0));
   __syncthreads();
@@ -178,6 +184,8 @@ def test_asynchronous_copies_complete_at_the_wait() -> None:
     x, y = torch.arange(128.0), torch.empty(128)
     copies = cuda.load(COPIES)["copies"]
     copies[1, 32](x, cuda.out(y), 1, 16)
+    assert torch.equal(y.view(32, 4), x.view(32, 4).flip(0))
+    copies[1, 32](x, cuda.out(y.zero_()), 1, 17)
     assert torch.equal(y.view(32, 4), x.view(32, 4).flip(0))
     copies[1, 32](x, cuda.out(y), 1, 8)  # the other bytes are filled with zeros
     assert torch.equal(y.view(32, 4)[:, 2:], torch.zeros(32, 2))

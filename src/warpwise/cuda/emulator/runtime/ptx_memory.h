@@ -171,13 +171,13 @@ inline void isspacep(Context& c, const Instruction& i) {
              4);
 }
 
-// cp.async.{ca,cg}.shared.global [to], [from], bytes{, bytes to read}
+// cp.async.{ca,cg}.shared.global{.L2::cache_hint} [to], [from], bytes{, bytes to read}{, cache policy}
 inline void copy_async(Context& c, const Instruction& i) {
   char* to = address_of(c, i, i.operands[0]);
   const char* from = global_address(c, i.operands[1]);
   const unsigned bytes = c.u32(i.operands[2]);
   unsigned read = bytes;
-  if (i.operands.size() > 3) {
+  if (i.operands.size() > (i.has("L2::cache_hint") ? 4 : 3)) {
     const Operand& last = i.operands[3];  // a predicate is the ignore-src operand
     const bool ignore = last.kind == Kind::reg && c.program->registers > 0;
     read = ignore ? (c.predicate(last) ? 0 : bytes) : c.u32(last);
