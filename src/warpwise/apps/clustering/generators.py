@@ -88,8 +88,10 @@ def _check(shape: Sequence[int], n_domains: int) -> None:
     if len(shape) != 2:
         raise ValueError(f"shape: expected two sizes, got {tuple(shape)}")
     points = int(np.prod(shape))
-    if not 1 <= n_domains <= points:
-        raise ValueError(f"expected 1 to {points} domains, the points of a grid of {tuple(shape)}, got {n_domains}")
+    if n_domains < 1:
+        raise ValueError(f"expected at least 1 domain, got {n_domains}")
+    if n_domains > points:
+        raise ValueError(f"expected at most {points} domains, the points of a grid of {tuple(shape)}, got {n_domains}")
 
 
 def _layers(random: np.random.Generator, shape: Sequence[int], n_domains: int) -> np.ndarray:
