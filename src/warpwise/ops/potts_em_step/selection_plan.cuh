@@ -10,14 +10,14 @@
 #include "fragments.cuh"
 #include "tile_edges.cuh"
 
-// GROUPS groups of eight points are a warp's tile; a product of the scores takes kPair of them. TILES * 16 is at least
-// the number of domains, STEPS * kColumns that of features, which are float or bfloat16 (X) and eight words in a step.
-// FEATURES tiles of eight columns have the moments, one of which is 1 and counts points: the first column after those
-// that are copied, in the features or, if they fill all STEPS or are bfloat16, in a tile of its own. With WARPS_N == 0
-// a warp has the moments of its own points; else a warp has up to MI x NI tiles of 16 x 8 moments of all points of the
-// block, WARPS_M warps have other domains, and WARPS_N other features. RESTS: the rests of the coefficients are in
-// shared memory too, as they always are beside features in bfloat16. KEEPS: moments stay in registers, of a warp's own
-// points some tiles long.
+// A warp's tile has GROUPS groups of eight points; one product of the scores takes kPair groups. 16 TILES is at least
+// the number of domains, and kColumns STEPS that of features: a step has eight words of a row, which are eight floats
+// or 16 numbers of bfloat16 (X). The moments have FEATURES tiles of eight columns. One column is 1 in all rows and
+// gives the counts: column one(words). For float it is in the last tile of features, or in an extra tile if they fill
+// all STEPS; for bfloat16 always in an extra tile. WARPS_N == 0: a warp computes the moments of its own points. Else
+// the warps of a block share the moments: WARPS_M x WARPS_N warps, each with up to MI x NI tiles of 16 domains and 8
+// columns. RESTS: the rests of the coefficients are in shared memory too, as they always are for bfloat16. KEEPS:
+// moments stay in registers; those of a warp's own points are added to shared memory every kKept tiles.
 template <class X_, int WARPS, int GROUPS_, int TILES_, int STEPS_, int FEATURES_, int WARPS_M, int WARPS_N,
           bool RESTS_, bool KEEPS_, bool DEFERS>
 struct SelectionPlan {
@@ -44,7 +44,7 @@ struct SelectionPlan {
   static_assert(RESTS || !kExact, "coefficients are two numbers of bfloat16");
   static_assert(kOwn || kHalves == 1, "warps that share moments exchange the q of 16 points");
 
-  // The column of ones after rows of `words`, which are copied in vectors of four.
+  // The column of ones: the first after the vectors of 16 bytes that hold `words` words.
   static __device__ int one(int words) { return (words + 3) / 4 * 4 * kInWord; }
 
   using Rows = AdjacentRows<kFull>;  // of features in bfloat16
@@ -189,7 +189,8 @@ struct SelectionMemory {
     others = sums_of_parts + 32 * Plan::kMoments * Plan::kParts;
   }
 
-  // All logits are in units of log 2. `field`: external of all points, or null. words: of a row of features.
+  // All logits are in units of log 2. `field`: external of all points, or null. words: of four bytes in a row of
+  // features.
   __device__ void fill(const float* linear, const float* constant, const float* field, int domains, int width,
                        int words, float sharpness) const {
     using Lanes = RowLanes<Plan::TILES>;
@@ -279,7 +280,7 @@ struct TileCopy {
     __pipeline_commit();
   }
 
-  // Rows past `end` are zero.
+  // Rows of bfloat16, of 8 bytes or of vectors of 16 bytes. Rows from `end` on become zero.
   __device__ void copy_exact(float* tile, int first, int end) const {
     const int lane = threadIdx.x % 32, words = features.width;
     const float* const x = features.features + static_cast<long long>(min(first, end - 1)) * words;
