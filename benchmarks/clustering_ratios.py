@@ -40,10 +40,8 @@ import torch
 
 from warpwise import cuda, operation, ops
 from warpwise.apps.clustering import Graph, SpatialMixture, grid
+from warpwise.apps.clustering.rounding import rounded_features, rounded_rows
 from warpwise.operation import Cost
-from warpwise.ops.potts_em_step.rungs import rounding_features_pays, rounding_pays
-from warpwise.ops.potts_em_step.spec import empty_rows
-from warpwise.ops.potts_em_step.tiles import Shape
 
 ROUNDS, CALLS = 7, 4  # calls in a graph
 COPIED = 1 << 28  # floats
@@ -161,19 +159,15 @@ def em_iteration(X: torch.Tensor, graph: Graph, centres: torch.Tensor) -> Iterat
     n, k = len(X), len(centres)
     q = torch.rand(n, 1, k, device="cuda").add_(0.1)
     q /= q.sum(2, keepdim=True)
-    rows = empty_rows(n, 1, k, q.device).copy_(q)
     beta, external = q.new_full((1,), 0.3), q.new_zeros(1, 1, k)
     bounds = (0, *torch.tensor(graph.colour_counts).cumsum(0).tolist())
     linear, constant = centres[None].contiguous(), -centres.square().sum(1)[None] / 2
     edges = (graph.rowptr, graph.columns, graph.weights_or_none)
     args = (linear, constant, *edges, beta, external, None, bounds, 1.0, True, False)
-    shape, colours = Shape(n, 1, k, X.shape[1]), sum(count > 0 for count in graph.colour_counts)
-    features = X
-    if both := rounding_features_pays(shape, colours):
-        features = empty_rows(n, 1, X.shape[1], q.device)[:, 0].copy_(X)
-    stored = rows if both or rounding_pays(shape, colours) else q
+    rows, features = rounded_rows(X, graph, 1, k, rounds=True), rounded_features(X, graph, 1, k)
+    stored, features = q if rows is None else rows.copy_(q), X if features is None else features
     cost = operation.get("potts_em_step").spec.cost
-    costs = cost(rows, X, *args), cost(stored, features, *args)
+    costs = cost(q.bfloat16(), X, *args), cost(stored, features, *args)
     dtypes = tuple(str(part.dtype).removeprefix("torch.") for part in (stored, features))
     return Iteration(*costs, dtypes, lambda: ops.potts_em_step(stored, features, *args))
 

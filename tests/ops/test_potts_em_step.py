@@ -164,11 +164,7 @@ def test_selections_of_rounded_features(
     n: int, domains: int, width: int, degree: int, options: dict[str, bool]
 ) -> None:
     given_ = arguments(n, domains, width, 2, degree=degree, bfloat16=True, bfloat16_features=True, **options)
-    rounds_each_colour_once("k07", True, given_, 4e-3)
-    counts, sums = ops.potts_em_step(**given_, rung="k07")[:2]
-    stored, features = given_["q"].double(), given_["features"].double()
-    torch.testing.assert_close(counts, stored.sum(0).float(), rtol=1e-5, atol=0)
-    torch.testing.assert_close(sums, torch.einsum("nrk,nd->rkd", stored, features).float(), rtol=1e-4, atol=1e-4)
+    rounds_features_too("k07", given_)
 
 
 # Rows of 8 and of 16 bytes, whole and padded; one vector of features, an odd and an even number; fewer and more edges
@@ -187,8 +183,13 @@ def test_selections_of_rounded_features(
 @pytest.mark.one_in(3)
 def test_lanes_of_rounded_features(n: int, domains: int, width: int, degree: int, options: dict[str, bool]) -> None:
     given_ = arguments(n, domains, width, 2, degree=degree, bfloat16=True, bfloat16_features=True, **options)
-    rounds_each_colour_once("k08", True, given_, 4e-3)
-    counts, sums = ops.potts_em_step(**given_, rung="k08")[:2]
+    rounds_features_too("k08", given_)
+
+
+def rounds_features_too(rung: str, given_: dict[str, Any]) -> None:
+    """Each colour is rounded once, and the moments are those of the stored probabilities and features."""
+    rounds_each_colour_once(rung, True, given_, 4e-3)
+    counts, sums = ops.potts_em_step(**given_, rung=rung)[:2]
     stored, features = given_["q"].double(), given_["features"].double()
     torch.testing.assert_close(counts, stored.sum(0).float(), rtol=1e-5, atol=0)
     torch.testing.assert_close(sums, torch.einsum("nrk,nd->rkd", stored, features).float(), rtol=1e-4, atol=1e-4)

@@ -21,6 +21,7 @@ from warpwise.apps.clustering import (
     generators,
     grid,
     kmeans,
+    rounding,
     smoothed_kmeans,
     smoothing,
     starts,
@@ -51,7 +52,7 @@ CALLS = (
 
 @pytest.fixture
 def by_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(field, "kernels_take", lambda X, graph: False)  # k02 takes float32
+    monkeypatch.setattr(rounding, "kernels_take", lambda X, graph: False)  # k02 takes float32
     for module, name, rung in CALLS:
         monkeypatch.setattr(module, name, functools.partial(_on_int32, getattr(ops, name), rung=rung))
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from tests.processes import in_processes
 
-from warpwise.apps.clustering import SpatialMixture, field, generators, grid
+from warpwise.apps.clustering import SpatialMixture, generators, grid, rounding
 from warpwise.apps.clustering.parallel import morton_blocks
 from warpwise.apps.clustering.ranks import block_of
 
@@ -33,7 +33,7 @@ def fits(group: Any = None) -> dict[str, Any]:
         found[f"{name} labels"], found[f"{name} probabilities"] = model.labels_, model.probabilities_
         found[f"{name} numbers"] = [model.beta_, model.elbo_ / 1000, model.bic_ / 1000, model.n_iter_]
     with pytest.MonkeyPatch.context() as patch:  # as on a GPU: the halo is exchanged in bfloat16
-        patch.setattr(field, "kernels_take", lambda X, graph: True)
+        patch.setattr(rounding, "kernels_take", lambda X, graph: True)
         model = SpatialMixture(3, n_init=2, max_iter=8, random_state=0).fit(DATA.X, shape=SHAPE, group=group)
         found["rounded labels"], found["rounded probabilities"] = model.labels_, model.probabilities_
     return found

@@ -11,7 +11,7 @@ import pytest
 import torch
 from sklearn.metrics import adjusted_rand_score
 
-from warpwise.apps.clustering import SpatialMixture, field, generators, grid
+from warpwise.apps.clustering import SpatialMixture, field, generators, grid, rounding
 from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.field import MeanField
 from warpwise.apps.clustering.parallel import Alone, Part
@@ -40,7 +40,7 @@ class Colours(Alone):
 def test_probabilities_that_are_rounded_while_a_fit_iterates(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU, here by PyTorch: all that is returned is float32, and the domains are those of float32."""
     exact = fit(4, max_iter=6)
-    monkeypatch.setattr(field, "kernels_take", lambda X, graph: True)
+    monkeypatch.setattr(rounding, "kernels_take", lambda X, graph: True)
     stored, step = list[torch.dtype](), field.potts_em_step
     monkeypatch.setattr(
         field, "potts_em_step", lambda q, *rest, **named: stored.append(q.dtype) or step(q, *rest, **named)
@@ -58,7 +58,7 @@ def test_features_that_are_rounded_while_a_fit_iterates(monkeypatch: pytest.Monk
     """As on a GPU with more than eight domains."""
 
     exact = fit(10, max_iter=8)
-    monkeypatch.setattr(field, "kernels_take", lambda X, graph: True)
+    monkeypatch.setattr(rounding, "kernels_take", lambda X, graph: True)
     stored, step = list[torch.dtype](), field.potts_em_step
     monkeypatch.setattr(
         field, "potts_em_step", lambda q, X, *rest, **named: stored.append(X.dtype) or step(q, X, *rest, **named)
@@ -78,8 +78,8 @@ def test_features_are_not_rounded_where_domains_are_far_apart_and_close(monkeypa
     means[1::2, 0] += 5
     X = (means[labels] + generator.normal(size=(3000, 4))).astype(np.float32)
     exact = SpatialMixture(12, n_init=8, random_state=0).fit(X, shape=(60, 50))
-    monkeypatch.setattr(field, "kernels_take", lambda X, graph: True)
-    monkeypatch.setattr(field, "rounding_features_pays", lambda shape, colours: True)
+    monkeypatch.setattr(rounding, "kernels_take", lambda X, graph: True)
+    monkeypatch.setattr(rounding, "rounding_features_pays", lambda shape, colours: True)
     stored, step = set[torch.dtype](), field.potts_em_step
     monkeypatch.setattr(
         field, "potts_em_step", lambda q, X, *rest, **named: stored.add(X.dtype) or step(q, X, *rest, **named)
@@ -95,7 +95,7 @@ def test_a_rounded_halo_is_exchanged_as_words(monkeypatch: pytest.MonkeyPatch) -
     q = torch.softmax(torch.randn(len(X), 1, 5), 2)
     parallel, emission = Colours(len(X)), Emission("tied", X, q)
     model = MeanField(X, graph, q, emission, None, torch.ones(1) / 8, torch.zeros(1, 1, 5), parallel=parallel)
-    monkeypatch.setattr(field, "kernels_take", lambda X, graph: True)
+    monkeypatch.setattr(rounding, "kernels_take", lambda X, graph: True)
     model.run(5)
     rounded, last = parallel.exchanged[0], parallel.exchanged[-1]
     assert all(words.dtype == torch.float32 and words.is_contiguous() for words in (rounded, last))

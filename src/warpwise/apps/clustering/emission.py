@@ -16,7 +16,6 @@ from warpwise.ops import potts_m_step
 DEGREES_OF_FREEDOM = 4.0  # of Student's t
 RIDGE = 1e-5  # added to every variance; features are whitened, so that their noise has variance 1
 _RIDGES = (RIDGE, 1e-3, 0.1, 10.0)  # one after another, while the variance without noise is below the error of its sums
-_MOST_INCREASE = 0.01  # of a covariance by rounded features
 _ROUNDING = 16 * torch.finfo(torch.float32).eps  # the error of a sum of squares in float32
 
 
@@ -213,18 +212,6 @@ class Emission:
         quadratic = (torch.linalg.inv(scale) * total).sum((1, 2))
         constant = self.parallel.n_points / 2 * (torch.linalg.slogdet(scale)[1] + d * math.log(2 * math.pi))
         return (-quadratic / 2 - constant).to(X.device)
-
-
-def rounding_is_safe(emission: Emission) -> bool:
-    """Whether rounding the features to bfloat16 adds at most 1 % to a tied covariance in any direction.
-
-    A rounding error that is uniform within a unit in the last place has a variance of at most 2^-14 / 12 of the mean
-    square of the feature. The trace of the inverse covariance times these variances is a bound of the increase.
-    """
-    scale, total = emission.scale.double().cpu(), emission.total.double().cpu()  # small
-    variances = total.diagonal() * (2.0**-14 / 12 / emission.parallel.n_points)
-    increase = (torch.linalg.inv_ex(scale).inverse.diagonal(dim1=1, dim2=2) * variances).sum(1)
-    return bool((increase <= _MOST_INCREASE).all())
 
 
 def raised(total: torch.Tensor, n_points: int) -> torch.Tensor:

@@ -6,22 +6,21 @@ of domain k has type c with probability mix_kc, and its features have the densit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate, pairwise
 
 import torch
 
-from warpwise.apps.clustering.emission import Emission, rounding_is_safe
+from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.kmeans import most_probable
 from warpwise.apps.clustering.parallel import Alone, Chunk, Part
 from warpwise.apps.clustering.points import pseudo_likelihood, pseudo_likelihood_fits
+from warpwise.apps.clustering.rounding import rounded_features, rounded_rows
 from warpwise.apps.clustering.smoothing import neighbour_sum as sum_over_neighbours
 from warpwise.ops import potts_bound, potts_em_step
 from warpwise.ops.potts_em_step.launches import rows_of
-from warpwise.ops.potts_em_step.rungs import rounding_features_pays, rounding_pays
-from warpwise.ops.potts_em_step.spec import derivatives, empty_rows, neighbour_sum, softmax
-from warpwise.ops.potts_em_step.tiles import Shape
+from warpwise.ops.potts_em_step.spec import derivatives, neighbour_sum, softmax
 
 _TINY = 1e-30
 SIZE_TOLERANCE = 0.01  # with ``sizes``: the error of the fraction of the points in a domain
@@ -30,43 +29,6 @@ _MOST_STEP, _DAMPING = 3.0, 1e-3  # of a step for ``sizes``: largest change; ter
 _BLOCK, _BLOCK_ON_GPU = 1 << 16, 1 << 17  # points whose scores are in memory at a time, if affine in the features
 _CHECKED_EVERY = 5  # iterations on a GPU, where the check for convergence synchronises
 _LEAST_ROUNDED = 5  # iterations from which on bfloat16 saves more time than the conversions of q take
-
-
-def empty_q(X: torch.Tensor, graph: Graph, restarts: int, domains: int, rounds: bool) -> torch.Tensor:
-    """(N, R, K) for q, not initialised: ``rounded_rows``, or float32 if there are none."""
-    rows = rounded_rows(X, graph, restarts, domains, rounds)
-    return X.new_empty(len(X), restarts, domains) if rows is None else rows
-
-
-def rounded_rows(
-    X: torch.Tensor,
-    graph: Graph,
-    restarts: int,
-    domains: int,
-    rounds: bool,
-    interaction: torch.Tensor | None = None,
-) -> torch.Tensor | None:
-    """(N, R, K) bfloat16 in padded rows, not initialised; None if no kernel of the step takes that with X (N, D)."""
-    if interaction is not None or not kernels_take(X, graph):
-        return None
-    given = _sizes(X, graph, restarts, domains)
-    pays = rounding_pays(*given) or (rounds and rounding_features_pays(*given))
-    return empty_rows(len(X), restarts, domains, X.device) if pays else None
-
-
-def _sizes(X: torch.Tensor, graph: Graph, restarts: int, domains: int) -> tuple[Shape, int]:
-    """The sizes of a step, and the number of colours that have points."""
-    return Shape(len(X), restarts, domains, X.shape[1]), sum(count > 0 for count in graph.colour_counts)
-
-
-def kernels_take(X: torch.Tensor, graph: Graph) -> bool:
-    return X.is_cuda and X.dtype == torch.float32 and graph.rowptr.dtype == torch.int32
-
-
-def may_round(X: torch.Tensor, graph: Graph, domains: int, emission: Callable[[], Emission]) -> bool:
-    """Whether rounding X to bfloat16 saves time, and is safe for ``emission()``."""
-    saves = kernels_take(X, graph) and rounding_features_pays(*_sizes(X, graph, 1, domains))
-    return saves and rounding_is_safe(emission())
 
 
 class MeanField:
@@ -78,9 +40,9 @@ class MeanField:
     ``independent`` (N, D) are features whose noise is independent between points, used for beta if the noise of X is
     not independent. With ``parallel`` the arrays are those of one process, its halo last.
 
-    ``q`` is float32, or bfloat16 if ``empty_q`` made it so. On a GPU ``run`` iterates with ``q`` in bfloat16 if a
-    kernel takes that; its last iteration uses float32 unless ``exact`` is false. If X ``rounds``
-    (``rounding_is_safe``) and a kernel takes it in bfloat16, it is rounded too.
+    ``q`` is float32, or bfloat16 if ``rounding.empty_q`` made it so. On a GPU ``run`` iterates with ``q`` in bfloat16
+    if a kernel takes that; its last iteration uses float32 unless ``exact`` is false. If X ``rounds``
+    (``rounding.is_safe``) and a kernel takes it in bfloat16, it is rounded too.
     """
 
     def __init__(
@@ -366,8 +328,8 @@ class MeanField:
         if rows is None:
             return self._iterate(iterations, highest_beta, tolerance, least)
         self.q = rows
-        if self.rounds and rounding_features_pays(*_sizes(self.X, self.graph, *rows.shape[1:])):
-            self._rounded_X = empty_rows(len(self.X), 1, self.X.shape[1], self.X.device)[:, 0].copy_(self.X)
+        if self.rounds:
+            self._rounded_X = rounded_features(self.X, self.graph, *rows.shape[1:])
         done = self._iterate(iterations - exact, highest_beta, tolerance, least)
         self._rounded_X = None
         if not exact:

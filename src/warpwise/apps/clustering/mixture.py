@@ -13,7 +13,7 @@ import torch
 from warpwise.apps.clustering.alignment import domain_order
 from warpwise.apps.clustering.checkpoint import Checkpoint
 from warpwise.apps.clustering.components import merge_regions
-from warpwise.apps.clustering.emission import Emission, rounding_is_safe
+from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.estimator import Estimator, all_or_nothing, check_count, check_distinct, warn
 from warpwise.apps.clustering.field import SIZE_TOLERANCE, MeanField
 from warpwise.apps.clustering.graph import Graph
@@ -24,6 +24,7 @@ from warpwise.apps.clustering.parameters import check_group, check_parameters, c
 from warpwise.apps.clustering.points import results
 from warpwise.apps.clustering.prediction import inferred, sampled, unsorted
 from warpwise.apps.clustering.ranks import Ranks
+from warpwise.apps.clustering.rounding import is_safe
 from warpwise.apps.clustering.smoothing import noise_left, smooth
 from warpwise.apps.clustering.starts import Progress, best_start
 from warpwise.apps.clustering.threads import with_threads
@@ -337,7 +338,7 @@ class SpatialMixture(Estimator):
             emission = MarginalEmission(emission, missing)
         beta = model.beta / settings.scale if isinstance(self.beta, str) else X.new_full((1,), float(self.beta))
         state = (model.q, emission, model.mix, beta, external, interaction, None)
-        rounds = model.rounds and rounding_is_safe(model.emission)
+        rounds = model.rounds and is_safe(model.emission)
         final = MeanField(X, here, *state, temper, independent, parallel, rounds)
         del model, state  # references to q, which the fit replaces
         estimate = highest if isinstance(self.beta, str) else None

@@ -9,13 +9,14 @@ import torch
 
 from warpwise.apps.clustering.checkpoint import Checkpoint
 from warpwise.apps.clustering.emission import Emission, raised
-from warpwise.apps.clustering.field import MeanField, empty_q, may_round
+from warpwise.apps.clustering.field import MeanField
 from warpwise.apps.clustering.graph import Graph, generator_on
 from warpwise.apps.clustering.inputs import sum_of_products
 from warpwise.apps.clustering.kmeans import assign, inertia, lloyd, most_probable, one_hot, plus_plus
 from warpwise.apps.clustering.parallel import Alone
 from warpwise.apps.clustering.points import q_of_labels
 from warpwise.apps.clustering.replay import Replay
+from warpwise.apps.clustering.rounding import empty_q, is_safe, saves_time
 from warpwise.apps.clustering.smoothing import smooth, width_of_parts
 from warpwise.ops import kmeans_update
 from warpwise.ops.potts_em_step.spec import softmax
@@ -65,9 +66,8 @@ def best_start(
     started = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
     first_group = next(started)
     groups: Iterable[torch.Tensor] = chain([first_group], started)
-    rounds = types is None and may_round(
-        X, graph, n_domains, lambda: _emission(X, first_group[:1], n_domains, total, parallel)
-    )
+    rounds = types is None and saves_time(X, graph, 1, n_domains)
+    rounds = rounds and is_safe(_emission(X, first_group[:1], n_domains, total, parallel))
     replayed = X.is_cuda and len(X) <= _FEW_POINTS and types is None and type(parallel) is Alone
     replayed = replayed and n_init >= 3 * batch
     if batch >= n_init or replayed:

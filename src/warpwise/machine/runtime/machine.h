@@ -117,7 +117,7 @@ struct InstructionCounts {
   u64 stall_cycles;      // cycles that a warp alone on an SM waits before this instruction (scheduling bits, latencies)
   u64 l2_hits;           // sectors of l2_sectors that hit in the L2 model
   u64 dram_sectors;      // sectors fetched from DRAM: L2 misses and their neighbours in the 64-byte fetch
-  u64 off4, off8, off16;  // requests to global memory with an address that is no multiple of so many bytes
+  u64 off4, off8, off16;  // requests to global memory with an address that is not a multiple of 4, 8, 16 bytes
 };
 
 // ---- State

@@ -98,12 +98,17 @@ def load_of(rows: torch.Tensor) -> int:
     )
 
 
+def features_in_rows(features: torch.Tensor) -> torch.Tensor | None:
+    """``features`` (N, D), or in bfloat16 ``rows_of`` them."""
+    return rows_of(features[:, None]) if features.dtype == torch.bfloat16 else features
+
+
 def words_of(features: torch.Tensor) -> Row | None:
     """The rows of ``features`` (N, D) as k07 copies them. None for bfloat16 unless rows have 8 bytes, or begin at
     multiples of 16 bytes, as those of ``empty_rows`` do."""
     if features.dtype != torch.bfloat16:
         return Row(features.shape[1])
-    rows = rows_of(features[:, None])
+    rows = features_in_rows(features)
     aligned = rows is not None and load_of(rows) >= min(8, rows.shape[2])
     return Row(rows.shape[2] // 2, 2) if rows is not None and aligned and rows.shape[2] >= 4 else None
 
@@ -267,7 +272,6 @@ def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
     assert row is not None  # limits
-    x = features if row.in_word == 1 else rows_of(features[:, None])
     tile = selection_tile_of(shape.domains, row, warps_an_sm(q, _largest(ends)))
     assert tile is not None and rows is not None  # limits, in_rows
     resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
@@ -292,8 +296,9 @@ def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor
     options = ", ".join((cuda.ctype(features.dtype), *map(str, numbers), *flags))
     name = f"potts_em_step_selection_products<{options}>"
     launch = SELECTION_PRODUCTS[name][(grid, shape.restarts), 32 * tile.warps, bytes]
-    launch(rows, x, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
-           *shape[1:], row.words, rows.shape[2], *external_strides(external), temper)  # fmt: skip
+    launch(rows, features_in_rows(features), linear, constant, *graph, beta, external, partials, sums, counts,
+           derivatives, near, ends, *shape[1:], row.words, rows.shape[2], *external_strides(external),
+           temper)  # fmt: skip
 
 
 def point_lanes(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
@@ -312,7 +317,7 @@ def point_lanes(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest
     flags = (str(flag).lower() for flag in (*given, derivatives is not None, near is not None))
     launch = POINT_LANES[f"potts_em_step_point_lanes<{', '.join((*map(str, numbers), *flags))}>"]
     launch[(grid, shape.restarts), 32 * tile.warps, bytes](
-        rows, rows_of(features[:, None]), linear, constant, *graph, beta, external, partials, sums, counts, derivatives,
+        rows, features_in_rows(features), linear, constant, *graph, beta, external, partials, sums, counts, derivatives,
         near, ends, *shape[1:], row.words, rows.shape[2], *external_strides(external), temper)  # fmt: skip
 
 

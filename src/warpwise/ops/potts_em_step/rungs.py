@@ -251,21 +251,27 @@ def rounding_pays(shape: Shape, colours: int) -> bool:
     For float32 features with linear and constant, a graph of int32 without interaction, and as many ``colours`` that
     have points. Not where k03 and k07 do not fit, or where k07 has shared memory for only 8 points of each warp.
     """
-    points, restarts, domains, width = shape
+    domains, width = shape.domains, shape.width
     if domains <= 8:
         tiled = warp_tile_of(domains, width, torch.bfloat16) is not None
     else:
         tiled = _pairs_fit(domains, Row(width))
-    return tiled and index_fits(points, restarts) is None and resident_fits(points, restarts, colours) is None
+    return tiled and _launches(shape, colours)
 
 
 def rounding_features_pays(shape: Shape, colours: int) -> bool:
     """Whether a step takes less time with q and the features in bfloat16, in ``empty_rows``, than with features in
     float32, for the arguments of ``rounding_pays``. Not for up to 4 domains, for 5 to 8 domains with up to 24 features,
     where k03 is faster, and where k07 does not fit."""
-    points, restarts, domains, width = shape
+    domains, width = shape.domains, shape.width
     tiled = domains > (4 if width > MOST_OF_FEW else 8) and _pairs_fit(domains, Row(pitch_for(width) // 2, 2))
-    return tiled and index_fits(points, restarts) is None and resident_fits(points, restarts, colours) is None
+    return tiled and _launches(shape, colours)
+
+
+def _launches(shape: Shape, colours: int) -> bool:
+    """Whether a cooperative launch takes so many points, restarts and colours."""
+    points, restarts = shape.n, shape.restarts
+    return index_fits(points, restarts) is None and resident_fits(points, restarts, colours) is None
 
 
 def _pairs_fit(domains: int, row: Row) -> bool:

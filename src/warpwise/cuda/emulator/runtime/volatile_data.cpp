@@ -105,7 +105,7 @@ bool follows(uint64_t write, uint64_t other) {
 uint64_t freed_lock(const Thread& thread, uint64_t other) {
   const Block& block = *thread.block;
   if (!thread.lock || thread_of(other) >= block.threads) return 0;
-  // A word that a thread changes by atomicCAS only, such as a sum, is no lock: it stays the `lock` of the thread.
+  // A word that a thread changes only by atomicCAS is not a lock but, for example, a sum: nothing clears thread.lock.
   if (block.thread[thread_of(other)].lock == thread.lock) return 0;
   const auto write = block.observed_writes.find(thread.lock & ~Address{3});
   return write != block.observed_writes.end() && follows(write->second, other) ? write->second : 0;
