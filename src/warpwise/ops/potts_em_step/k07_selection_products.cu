@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
     // Uniform for the assembler too: else loads in flight must complete where lanes meet again.
     const bool some = Plan::kOwn || __any_sync(kAllLanes, first < end);
     if (!kAhead || !begun) neighbours.move(memory.edges + (side * Plan::kTile + own) * Plan::kEdges);
-    neighbours.from = 0;
+    neighbours.from = 0;  // known to the compiler, so that the lanes of shuffles are constants
     if (DEFERS && some) neighbours.begin();
     if (DEFERS && __any_sync(kAllLanes, pending)) add_moments(side ^ 1, x_side > 0 ? x_side - 1 : Plan::kSides - 1);
     __nv_bfloat16* const first_row = q + static_cast<long long>(first + group) * row;

@@ -10,6 +10,7 @@ struct LanePlan : AdjacentRows<VECTORS> {
   using X = __nv_bfloat16;
   static constexpr bool kExact = true;
   static constexpr int kWarps = WARPS, kThreads = 32 * WARPS, kParts = WARPS;
+  static constexpr int kPair = 2, kHalves = 2;  // groups of eight points of a product; products
   static constexpr int kPoints = 32, kTile = WARPS * kPoints, kEdges = 8;
   static constexpr int kFull = VECTORS, kStride = 4 * VECTORS, STEPS = (VECTORS + 1) / 2;
   static constexpr int kMoments = 4 * STEPS, kOthers = 4, kSlots = kMoments + kOthers;  // sums of a lane

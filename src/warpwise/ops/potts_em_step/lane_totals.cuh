@@ -15,22 +15,18 @@ __device__ inline void find_lane_scores(float* scores, const float* x, const Mem
 #pragma unroll
   for (int s = 0; s < Plan::STEPS; ++s) {
     const auto parts = *reinterpret_cast<const warpwise::Float4*>(memory.coefficients + (32 * s + lane) * 4);
-    const bool whole = 2 * s + 1 < Plan::kFull;  // two vectors of a row, not one
-    const unsigned place = Plan::moved(Plan::place(lane % 16, whole ? lane / 16 : 0), 2 * s);
+    unsigned a[2][4], none[2][4], b[4];
+    load_step<Plan>(a, none, x, s);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) b[i] = __float_as_uint(parts.at[i]);
 #pragma unroll
     for (int p = 0; p < 2; ++p) {
-      unsigned a[4];
-      warpwise::ldmatrix_x4(a, warpwise::shared_address(x + 16 * p * Plan::kStride) + place);
-      if (!whole) a[2] = a[3] = 0;
-      unsigned b[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) b[i] = __float_as_uint(parts.at[i]);
       if (s == 0) {
-        product_from(products[p], a, b[2], b[3], c.at[0], c.at[1], __nv_bfloat16());
+        product_from(products[p], a[p], b[2], b[3], c.at[0], c.at[1], __nv_bfloat16());
       } else {
-        warpwise::mma::mma_sync(products[p], a, b[2], b[3], __nv_bfloat16());
+        warpwise::mma::mma_sync(products[p], a[p], b[2], b[3], __nv_bfloat16());
       }
-      warpwise::mma::mma_sync(products[p], a, b[0], b[1], __nv_bfloat16());
+      warpwise::mma::mma_sync(products[p], a[p], b[0], b[1], __nv_bfloat16());
     }
   }
   float* const to = scores + Plan::score_at(group, 4 * (index / 2)) + 2 * (index % 2);

@@ -20,7 +20,7 @@
 // moments stay in registers; those of a warp's own points are added to shared memory every kKept tiles.
 template <class X_, int WARPS, int GROUPS_, int TILES_, int STEPS_, int FEATURES_, int WARPS_M, int WARPS_N,
           bool RESTS_, bool KEEPS_, bool DEFERS>
-struct SelectionPlan {
+struct SelectionPlan : AdjacentRows<sizeof(X_) == 2 ? FEATURES_ - 1 : STEPS_> {
   using X = X_;
   static constexpr bool kExact = sizeof(X) == 2;  // bfloat16: a feature is an operand of mma.sync, not a sum of several
   static constexpr int kInWord = 4 / sizeof(X), kColumns = 8 * kInWord;
@@ -46,10 +46,6 @@ struct SelectionPlan {
 
   // The column of ones: the first after the vectors of 16 bytes that hold `words` words.
   static __device__ int one(int words) { return (words + 3) / 4 * 4 * kInWord; }
-
-  using Rows = AdjacentRows<kFull>;  // of features in bfloat16
-  static __device__ unsigned place(int row, int vector) { return Rows::place(row, vector); }
-  static __device__ unsigned moved(unsigned place, int d) { return Rows::moved(place, d); }
 
   // All threads.
   static __device__ void sync() { __syncthreads(); }

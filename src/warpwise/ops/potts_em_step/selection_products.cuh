@@ -5,24 +5,18 @@
 
 #include "selection_plan.cuh"
 
-// d = a b + c. All rows of c are the same; c0 and c1 are this lane's columns.
-__device__ inline void product_from(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, float c0, float c1,
-                                    float) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, "
-      "%10, %11};"
-      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c0), "f"(c1));
-}
-
-__device__ inline void product_from(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, float c0, float c1,
-                                    __nv_bfloat16) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, "
-      "%10, %11};"
-      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c0), "f"(c1));
-}
+// d = a b + c, of features X. All rows of c are the same; c0 and c1 are this lane's columns.
+#define WW_PRODUCT_FROM(X, INSTRUCTION)                                                                          \
+  __device__ inline void product_from(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, float c0, \
+                                      float c1, X) {                                                             \
+    asm volatile("mma.sync.aligned." INSTRUCTION                                                                 \
+                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %10, %11};"                          \
+                 : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])                                                \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c0), "f"(c1));              \
+  }
+WW_PRODUCT_FROM(float, "m16n8k8.row.col.f32.tf32.tf32.f32")
+WW_PRODUCT_FROM(__nv_bfloat16, "m16n8k16.row.col.f32.bf16.bf16.f32")
+#undef WW_PRODUCT_FROM
 
 // large: the operands A of step s of the scores. small: the rests of float features. x: float: the row of point
 // `group`, at word `index`; bfloat16: the first row.
