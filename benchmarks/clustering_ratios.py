@@ -163,8 +163,8 @@ def em_iteration(X: torch.Tensor, graph: Graph, centres: torch.Tensor) -> Iterat
     bounds = (0, *torch.tensor(graph.colour_counts).cumsum(0).tolist())
     linear, constant = centres[None].contiguous(), -centres.square().sum(1)[None] / 2
     edges = (graph.rowptr, graph.columns, graph.weights_or_none)
-    args = (linear, constant, *edges, beta, external, None, bounds, 1.0, True, False)
     rows, features = rounded_rows(X, graph, 1, k, rounds=True), rounded_features(X, graph, 1, k)
+    args = (linear, constant, *edges, beta, external, None, bounds, 1.0, True, False, rows is not None)
     stored, features = q if rows is None else rows.copy_(q), X if features is None else features
     cost = operation.get("potts_em_step").spec.cost
     costs = cost(q.bfloat16(), X, *args), cost(stored, features, *args)

@@ -161,6 +161,7 @@ class MeanField:
             self.temper,
             return_derivatives=estimate and not smoothed,
             return_near=estimate and smoothed,
+            zero_padding=q.dtype == torch.bfloat16 and not isinstance(part, Chunk),  # of empty_rows
         )
         if near is not None:
             self._near = near

@@ -17,14 +17,14 @@
 #include "selection_totals.cuh"
 
 // q: (N, restarts, pitch) in bfloat16, pitch a multiple of eight, aligned to 16 bytes; of a row the first `domains` are
-// q. PARTIAL: these end within a vector. features: (N, words) words of four bytes; of a row the first `width` numbers,
+// q. features: (N, words) words of four bytes; of a row the first `width` numbers,
 // float or bfloat16 (X), are features, and the others are finite. The other arguments are those of
 // potts_em_step_in_fragments (k04), with partials (gridDim.x, restarts, kSlots, 32). A lane loads FLIGHT edges' rows of
 // q of its two points before it adds the first. FIELDS: external_row is not 0. SLOPES, NEAR: derivatives, and near, are
-// not null. Cooperative grid: (blocks, restarts) of 32 * WARPS.
+// not null. LAST, TURN: see RowLanes. Cooperative grid: (blocks, restarts) of 32 * WARPS.
 template <class X, int WARPS, int BLOCKS, int GROUPS, int TILES, int STEPS, int FEATURES, int WARPS_M, int WARPS_N,
-          int FLIGHT, bool LATE, bool DEFERS, bool RESTS, bool KEEPS, bool PARTIAL, bool FIELDS, bool WEIGHTED,
-          bool SLOPES, bool NEAR>
+          int FLIGHT, bool LATE, bool DEFERS, bool RESTS, bool KEEPS, int LAST, bool FIELDS, bool WEIGHTED, bool SLOPES,
+          bool NEAR, int TURN>
 __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_products(
     __nv_bfloat16* q, const X* features, const float* linear, const float* constant, const int* rowptr,
     const int* columns, const float* weights, const float* beta, const float* external, float* partials, float* sums,
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
     int pitch, long long external_row, long long external_restart, float temper) {
   extern __shared__ __align__(16) float shared[];
   using Plan = SelectionPlan<X, WARPS, GROUPS, TILES, STEPS, FEATURES, WARPS_M, WARPS_N, RESTS, KEEPS, DEFERS>;
-  using Lanes = RowLanes<TILES, PARTIAL>;
+  using Lanes = RowLanes<TILES, LAST, TURN>;
   using Neighbours = SelectionNeighbours<FLIGHT, Plan, Lanes, WEIGHTED>;
   const int restart = blockIdx.y, row = restarts * pitch;
   const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0), lane = threadIdx.x % 32, group = lane / 4,
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
   __syncthreads();
 
   q += restart * pitch;
-  const Lanes rows(q, row, group, domains);
+  const Lanes rows(q, row, group, index, domains);
   SelectionMoments<Plan> moments(memory, warp, lane);
   SelectionUpdate<Plan, FIELDS> update = {memory, index, domains, kLog2E * beta[restart]};
   unsigned all[4];
@@ -74,9 +74,11 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
   copy.copy(0, 0, present.first + after, present.end);
   Neighbours neighbours = {rows, nullptr, columns, weights, group, index};
   // The first rows of the next tile, if it has the same colour, are loaded before the last 16 points of the present one
-  // are updated. Faster only for several tiles of 16 domains and up to 32 features (NOTES.md).
-  constexpr bool kAhead =
-      Plan::kOwn && Plan::kHalves > 1 && !DEFERS && !LATE && TILES > 1 && STEPS * Plan::kColumns <= 32;
+  // are updated. Chosen by times (NOTES.md): for a tile of 32 points, several tiles of 16 domains and up to 32 features;
+  // for one of 16 points, 65 to 80 domains.
+  constexpr bool kTwice = Plan::kHalves > 1;
+  constexpr bool kAhead = Plan::kOwn && !DEFERS && !LATE &&
+                          (kTwice ? TILES > 1 && STEPS * Plan::kColumns <= 32 : Plan::kExact && Plan::kPair == 2 && TILES == 5);
   bool begun = false;
   // A run-time condition keeps the compiler from moving instructions across the branch, which would take registers.
   constexpr bool kBranches = !Plan::kOwn;
@@ -86,13 +88,13 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
     neighbours.degrees = {copy.edges.start, copy.edges.stop - copy.edges.start};
     const TilePlace following = order.next(present);
     copy.load_rows(following.first + after, following.end);
-    if (!kAhead || !begun) __pipeline_wait_prior(0);
+    if (!begun) __pipeline_wait_prior(0);
     __syncwarp();
     const float* const x_tile = memory.tiles + x_side * Plan::kTile * Plan::kStride;
     order.wait(present.colour);
     // Uniform for the assembler too: else loads in flight must complete where lanes meet again.
     const bool some = Plan::kOwn || __any_sync(kAllLanes, first < end);
-    if (!kAhead || !begun) neighbours.move(memory.edges + (side * Plan::kTile + own) * Plan::kEdges);
+    if (!begun) neighbours.move(memory.edges + (side * Plan::kTile + own) * Plan::kEdges);
     neighbours.from = 0;  // known to the compiler, so that the lanes of shuffles are constants
     if (DEFERS && some) neighbours.begin();
     if (DEFERS && __any_sync(kAllLanes, pending)) add_moments(side ^ 1, x_side > 0 ? x_side - 1 : Plan::kSides - 1);
@@ -100,7 +102,8 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
     unsigned pairs[Plan::kHalves][Plan::kPair][TILES][2];
     if (some) {  // the rows that are loaded are those of neighbours or, for an edge that does not exist, of own points
       float scores[Plan::kHalves][TILES][2][4], around[Plan::kPair][TILES][4];
-      if (!DEFERS && !(kAhead && begun)) neighbours.begin();
+      if (!DEFERS && !begun) neighbours.begin();
+      if (kAhead && !kTwice) copy.copy(side ^ 1, next_x, following.first, following.end);
       if (LATE) neighbours.finish(around, all);
       const int at = own * Plan::kStride + (Plan::kExact ? 0 : group * Plan::kStride + index);
       find_scores<Plan>(scores, x_tile + at, memory.coefficients + Plan::kOf * lane, memory.offsets + 2 * index);
@@ -108,7 +111,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
       for (int p = 0; p < Plan::kHalves; ++p) {
         if (!LATE || p > 0) neighbours.finish(around, all);
         if (p + 1 < Plan::kHalves) neighbours.begin(16 * (p + 1));
-        if (kAhead && p == 0) copy.copy(side ^ 1, next_x, following.first, following.end);
+        if (kAhead && kTwice && p == 0) copy.copy(side ^ 1, next_x, following.first, following.end);
         if (kAhead && p + 1 == Plan::kHalves) {
           __pipeline_wait_prior(0);
           __syncwarp();

@@ -9,7 +9,7 @@ from warpwise.operation import cdiv
 
 WARPS = 4  # of a block
 # Resident blocks per SM for which a lane has registers, by the vectors of eight features up to which it has them.
-BLOCKS = (4, 5), (8, 4), (16, 3)
+BLOCKS = (8, 4), (16, 3)
 MOST_VECTORS = BLOCKS[-1][0]
 
 

@@ -14,7 +14,7 @@ from warpwise import cuda
 from warpwise.arguments.values import argument_for, as_tuple, copy_back, map_tensors, output_for, single
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.potts_em_step.lane_tiles import lane_tile_of
-from warpwise.ops.potts_em_step.selection_tiles import Row, ends_within_vector, selection_tile_of
+from warpwise.ops.potts_em_step.selection_tiles import Row, of_last_vector, selection_tile_of, turn_of
 from warpwise.ops.potts_em_step.tiles import (
     SHARED_OF_ONE,
     THREADS,
@@ -124,7 +124,7 @@ def padded(size: int) -> int:
 
 def thread_per_point(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
     counts, sums, derivatives, near = outputs
-    linear, constant, *graph, beta, external, interaction, bounds, temper, _, _ = rest
+    linear, constant, *graph, beta, external, interaction, bounds, temper, _, _, _ = rest
     shape = shape_of(q, features, linear)
     for output in (counts, sums, derivatives):
         if output is not None:
@@ -138,7 +138,7 @@ def thread_per_point(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, 
 
 def point_tiles(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
     counts, sums, derivatives, near = outputs
-    linear, constant, *graph, beta, external, interaction, bounds, temper, _, _ = rest
+    linear, constant, *graph, beta, external, interaction, bounds, temper, _, _, _ = rest
     shape = shape_of(q, features, linear)
     tile = tile_of(shape.domains, shape.width)
     assert tile is not None  # limits
@@ -197,7 +197,7 @@ def _largest(ends: Colours) -> int:
 
 def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
     counts, sums, derivatives, near = outputs
-    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
+    linear, constant, *graph, beta, external, _, bounds, temper, _, _, _ = rest
     shape = shape_of(q, features, linear)
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
@@ -247,7 +247,7 @@ def _by_fragments(
     """The launch of k04 and k06. ``tile_of`` takes the sizes, the points of the largest colour, and the floats that one
     load has; ``flags`` are the template's last arguments."""
     counts, sums, derivatives, near = outputs
-    q, features, linear, constant, *graph, beta, external, _, bounds, temper, _, _ = args
+    q, features, linear, constant, *graph, beta, external, _, bounds, temper, _, _, _ = args
     shape = shape_of(q, features, linear)
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
@@ -267,7 +267,7 @@ def _by_fragments(
 
 def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
     counts, sums, derivatives, near = outputs
-    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
+    linear, constant, *graph, beta, external, _, bounds, temper, _, _, zero_padding = rest
     shape, rows, row = shape_of(q, features, linear), rows_of(q), words_of(features)
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
@@ -286,11 +286,12 @@ def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor
             defers,
             rests,
             keeps,
-            ends_within_vector(shape.domains),
+            0 if zero_padding else of_last_vector(shape.domains),
             external.shape[0] > 1,
             rest[4] is not None,
             derivatives is not None,
             near is not None,
+            turn_of(tile.tiles, shape.restarts * rows.shape[2]),
         )
     )
     options = ", ".join((cuda.ctype(features.dtype), *map(str, numbers), *flags))
@@ -303,18 +304,22 @@ def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor
 
 def point_lanes(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
     counts, sums, derivatives, near = outputs
-    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
+    linear, constant, *graph, beta, external, _, bounds, temper, _, _, zero_padding = rest
     shape, rows, row = shape_of(q, features, linear), rows_of(q), words_of(features)
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
     assert row is not None and rows is not None  # limits, in_rows
     tile = lane_tile_of(shape.domains, row.words)
     assert tile is not None  # limits
-    grid = min(cdiv(_largest(ends), 32), max(1, sm_count(q) * tile.blocks // shape.restarts))
+    tiles, sms = cdiv(_largest(ends), 32), max(1, sm_count(q) // shape.restarts)
+    resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
+    grid = min(tiles, max(sms, _balanced(cdiv(tiles, tile.warps), resident)))
     partials = beta.new_empty((grid, shape.restarts, tile.slots, 32))
     *numbers, bytes, _ = tile
-    given = (shape.domains == tile.own, external.shape[0] > 1, rest[4] is not None)
-    flags = (str(flag).lower() for flag in (*given, derivatives is not None, near is not None))
+    fields = external.shape[0] > 1
+    full = shape.domains == tile.own or (zero_padding and near is None and not fields)
+    given = full, fields, rest[4] is not None, derivatives is not None, near is not None
+    flags = (str(flag).lower() for flag in given)
     launch = POINT_LANES[f"potts_em_step_point_lanes<{', '.join((*map(str, numbers), *flags))}>"]
     launch[(grid, shape.restarts), 32 * tile.warps, bytes](
         rows, features_in_rows(features), linear, constant, *graph, beta, external, partials, sums, counts, derivatives,
@@ -324,7 +329,7 @@ def point_lanes(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest
 def triton(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
     from warpwise.ops.potts_em_step.k05_triton import launch
 
-    *tensors, bounds, temper, _, _ = rest
+    *tensors, bounds, temper, _, _, _ = rest
     parts, external = list(colours(bounds)), tensors[6]
     if not parts or not q.shape[1]:
         for output in outputs[:3]:

@@ -32,6 +32,7 @@ def potts_em_step(
     temper: float = 1.0,
     return_derivatives: bool = False,
     return_near: bool = False,
+    zero_padding: bool = False,
     *,
     rung: str | None = None,
 ) -> tuple[Optional, Optional, Optional, Optional]:
@@ -58,7 +59,8 @@ def potts_em_step(
     some rungs, of the rounded one. With q in bfloat16 and ``linear`` given, ``features`` may be bfloat16 too. A kernel
     then represents an element of ``linear`` as the sum of two bfloat16 numbers (relative error at most 2^-17). Rows of
     both may be padded, as those of ``spec.empty_rows`` are, so that a kernel takes them by loads of 16 bytes: the
-    padding must be finite and is not written. Kernels take features in bfloat16 in such rows only.
+    padding must be finite and is not written. ``zero_padding``: that of q is zeros, and zeros may be written to it
+    again, which takes less time. Kernels take features in bfloat16 in such rows only.
 
     Not differentiable. ``rung`` names one kernel of the ladder (float32 or q and features as above, int32). Raises
     ``TypeError`` or ``ValueError`` that names the argument. The contents of the graph are not checked.
@@ -78,5 +80,6 @@ def potts_em_step(
         temper,
         return_derivatives,
         return_near,
+        zero_padding,
         rung=rung,
     )

@@ -31,7 +31,7 @@ def support(
 def reference(*args: Any) -> Any:
     """The outputs, then the new q. Every colour computes the support of all points and keeps its own."""
     (q, features, linear, constant, rowptr, columns, weights, beta, external, interaction, bounds, temper, slopes,
-     with_near) = in_float64(args)  # fmt: skip
+     with_near, *_) = in_float64(args)  # fmt: skip
     q, scores = q.clone(), scores_of(features, linear, constant)
     near, start, stop = torch.zeros_like(q), bounds[0], bounds[-1]
     for begin, end in pairwise(bounds):

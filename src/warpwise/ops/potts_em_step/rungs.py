@@ -32,7 +32,6 @@ from warpwise.ops.potts_em_step.tiles import (
 
 MOST_INDEX = 2**31 - 1
 MOST_RESIDENT = 64  # restarts: their blocks are resident at the same time
-MOST_OF_FEW = 24  # features up to which k03 is faster than k07, for up to eight domains
 TRITON_SUMS = 16384  # of k05: domains x domains and domains x features in the registers of 128 threads
 
 
@@ -232,10 +231,13 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """The first of these rungs that takes the arguments, or None for PyTorch. Features in bfloat16, or q in bfloat16 of
-    more than eight domains: k07. Up to eight domains: k03, k02. Else: k06 where ``gathers`` is true, k04, k02."""
+    """The first of these rungs that takes the arguments, or None for PyTorch. Features in bfloat16: k08, k07. q in
+    bfloat16 of more than eight domains: k07. Up to eight domains: k03, k02. Else: k06 where ``gathers`` is true, k04,
+    k02."""
     q, features, domains = args[0], args[1], args[0].shape[2]
-    if features.dtype == torch.bfloat16 or (q.dtype == torch.bfloat16 and domains > 8):
+    if features.dtype == torch.bfloat16:
+        return first_taking(SPEC, RUNGS, args, "k08_point_lanes", "k07_selection_products")
+    if q.dtype == torch.bfloat16 and domains > 8:
         return first_taking(SPEC, RUNGS, args, "k07_selection_products")
     if domains <= 8:
         return first_taking(SPEC, RUNGS, args, "k03_one_launch", "k02_point_tiles")
@@ -261,10 +263,10 @@ def rounding_pays(shape: Shape, colours: int) -> bool:
 
 def rounding_features_pays(shape: Shape, colours: int) -> bool:
     """Whether a step takes less time with q and the features in bfloat16, in ``empty_rows``, than with features in
-    float32, for the arguments of ``rounding_pays``. Not for up to 4 domains, for 5 to 8 domains with up to 24 features,
-    where k03 is faster, and where k07 does not fit."""
-    domains, width = shape.domains, shape.width
-    tiled = domains > (4 if width > MOST_OF_FEW else 8) and _pairs_fit(domains, Row(pitch_for(width) // 2, 2))
+    float32, for the arguments of ``rounding_pays``. Not where neither k08 nor k07 fits, and not for up to 4 domains of
+    more features than k08 takes, where k03 is faster than k07."""
+    domains, row = shape.domains, Row(pitch_for(shape.width) // 2, 2)
+    tiled = lane_tile_of(domains, row.words) is not None or (domains > 4 and _pairs_fit(domains, row))
     return tiled and _launches(shape, colours)
 
 

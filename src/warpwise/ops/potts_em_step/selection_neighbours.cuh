@@ -116,6 +116,8 @@ struct SelectionNeighbours {
     } else {
       finish_any(around);
     }
+#pragma unroll
+    for (int j = 0; j < GROUPS; ++j) rows.restore(around[j], group, index);
   }
 
   // Points of any number of edges.

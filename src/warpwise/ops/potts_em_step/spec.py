@@ -76,6 +76,11 @@ def padded(values: torch.Tensor) -> torch.Tensor:
     return whole[..., : values.shape[-1]].copy_(values)
 
 
+def zero_padded(values: torch.Tensor) -> torch.Tensor:
+    """The same values (n, restarts, domains) of bfloat16 in ``empty_rows``."""
+    return empty_rows(*values.shape, device=values.device).copy_(values)
+
+
 def ring(n: int, degree: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
     """(rowptr, columns, bounds) of a graph of two colours, the points below and from n / 2: each point of one has up to
     ``degree`` neighbours in the other, the last point none."""
@@ -178,7 +183,7 @@ def derivatives(q: torch.Tensor, near: torch.Tensor, beta: torch.Tensor, externa
 def eager(
     q: torch.Tensor, features: torch.Tensor, linear: Optional, constant: Optional, rowptr: torch.Tensor,
     columns: torch.Tensor, weights: Optional, beta: torch.Tensor, external: torch.Tensor, interaction: Optional,
-    bounds: Bounds, temper: float, return_derivatives: bool, return_near: bool,
+    bounds: Bounds, temper: float, return_derivatives: bool, return_near: bool, zero_padding: bool = False,
 ) -> Any:  # fmt: skip
     """Scores by a product, neighbours by embedding_bag, a softmax; on a GPU each colour synchronises."""
     _, restarts, domains = q.shape
@@ -227,7 +232,7 @@ def updated(*args: Any) -> int:
 SPEC = Spec(
     schema="potts_em_step(Tensor(a!) q, Tensor features, Tensor? linear, Tensor? constant, Tensor rowptr,"
     " Tensor columns, Tensor? weights, Tensor beta, Tensor external, Tensor? interaction, int[] bounds,"
-    " float temper=1.0, bool return_derivatives=False, bool return_near=False)"
+    " float temper=1.0, bool return_derivatives=False, bool return_near=False, bool zero_padding=False)"
     " -> (Tensor counts, Tensor sums, Tensor derivatives, Tensor near)",
     summary="an iteration of mean-field EM of a mixture with a Potts prior on a graph, in place",
     outputs={
@@ -301,6 +306,12 @@ SPEC = Spec(
         Case("bfloat16_features_few_domains", {"n": 150, "domains": 7, "width": 11, "restarts": 2},
              {"bfloat16": True, "bfloat16_features": True, "return_derivatives": True, "return_near": True,
               "weighted": True, "field": True, "temper": 0.7}, layouts={"q": "padded", "features": "padded"}),
+        Case("bfloat16_zero_padding", {"n": 150, "domains": 59, "width": 11, "restarts": 2},
+             {"bfloat16": True, "bfloat16_features": True, "return_derivatives": True, "zero_padding": True},
+             layouts={"q": "zero_padded", "features": "padded"}),
+        Case("bfloat16_zero_padding_of_few", {"n": 150, "domains": 5, "width": 11, "restarts": 2},
+             {"bfloat16": True, "bfloat16_features": True, "return_derivatives": True, "zero_padding": True},
+             layouts={"q": "zero_padded", "features": "padded"}),
         Case("bfloat16_unaligned", {"n": 40, "domains": 9, "width": 8, "restarts": 2},
              {"bfloat16": True, "return_near": True}, layout="unaligned"),
     ),
@@ -317,5 +328,5 @@ SPEC = Spec(
     ),
     dtypes=DTYPES,
     dtype_from="beta",
-    layouts={"padded": padded},
+    layouts={"padded": padded, "zero_padded": zero_padded},
 )  # fmt: skip
