@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -195,6 +196,27 @@ def rounds_features_too(rung: str, given_: dict[str, Any]) -> None:
     torch.testing.assert_close(sums, torch.einsum("nrk,nd->rkd", stored, features).float(), rtol=1e-4, atol=1e-4)
 
 
+# Rows that are an odd multiple of 16 bytes apart, multiples of 32 and of 64 bytes; last vectors with one to seven
+# domains, of two, four and eight.
+@pytest.mark.parametrize(
+    "domains,pitch", [(13, 16), (18, 32), (43, 48), (51, 56), (58, 64), (61, 64), (75, 80), (89, 96)]
+)
+@pytest.mark.one_in(2)
+def test_padding_does_not_count(domains: int, pitch: int) -> None:
+    """NaN in the padding of q changes nothing and stays there. Zeros may be written again."""
+    given_ = arguments(60, domains, 5, 1, degree=8, bfloat16=True, bfloat16_features=True, return_derivatives=True)
+    given_["features"], found = spec.padded(given_["features"]), list[tuple[torch.Tensor, ...]]()
+    for padding, zero_padding in ((0.0, True), (0.0, False), (math.nan, False)):
+        rows = torch.full((60, 1, pitch), padding, dtype=torch.bfloat16)
+        q = rows[..., :domains].copy_(given_["q"])
+        outputs = ops.potts_em_step(**{**given_, "q": q, "zero_padding": zero_padding}, rung="k07")
+        found.append((q.clone(), *(part for part in outputs if part is not None)))
+        torch.testing.assert_close(rows[..., domains:], torch.full_like(rows[..., domains:], padding), equal_nan=True)
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            assert torch.equal(one, two)
+
+
 def test_rounded_features_that_no_kernel_takes() -> None:
     """PyTorch computes, and a rung by name says what it takes."""
     given_ = arguments(40, 20, 3, bfloat16=True, bfloat16_features=True)
@@ -259,26 +281,29 @@ def test_no_points_give_zeros() -> None:
         assert not counts.any() and not sums.any() and not derivatives.any()
 
 
-# Of k03, features that fit and do not; of k07, 16 points of a warp, 8, and none; then other limits.
+# Of k03, features that fit and do not; of k07, 16 points of a warp, 8, and none; then other limits. Features in
+# bfloat16 pay too with k08 (up to 8 domains and 128 features) or k07 (more than 4 domains).
 @pytest.mark.parametrize(
-    "domains,width,restarts,colours,pays",
+    "domains,width,restarts,colours,pays,features_pay",
     [
-        (8, 256, 2, 4, True), (8, 257, 2, 4, False), (64, 16, 2, 4, True), (128, 100, 2, 4, False),
-        (128, 600, 2, 4, False), (129, 4, 2, 4, False), (16, 16, 64, 32, True), (16, 16, 65, 4, False),
-        (16, 16, 2, 33, False),
+        (8, 256, 2, 4, True, True), (8, 257, 2, 4, False, True), (4, 128, 2, 4, True, True),
+        (4, 129, 2, 4, True, False), (64, 16, 2, 4, True, True), (128, 100, 2, 4, False, True),
+        (128, 600, 2, 4, False, False), (129, 4, 2, 4, False, False), (16, 16, 64, 32, True, True),
+        (16, 16, 65, 4, False, False), (16, 16, 2, 33, False, False),
     ],
 )  # fmt: skip
 def test_bfloat16_pays_only_where_a_rung_takes_it(
-    domains: int, width: int, restarts: int, colours: int, pays: bool
+    domains: int, width: int, restarts: int, colours: int, pays: bool, features_pay: bool
 ) -> None:
     assert rungs.rounding_pays(tiles.Shape(2 * colours, restarts, domains, width), colours) == pays
     given_ = arguments(2 * colours, domains, width, restarts) | {"bounds": tuple(range(0, 2 * colours + 1, 2))}
     given_["q"] = spec.empty_rows(2 * colours, restarts, domains)
     assert OP.default(*given_.values()) is not None or not pays
-    rounded = rungs.rounding_features_pays(tiles.Shape(2 * colours, restarts, domains, width), colours)
+    assert rungs.rounding_features_pays(tiles.Shape(2 * colours, restarts, domains, width), colours) == features_pay
     given_["features"] = spec.padded(given_["features"].bfloat16())
-    assert OP.default(*given_.values()) is not None or not rounded
-    assert not rounded or domains > 8 or (domains > 4 and width > 24)
+    chosen = OP.default(*given_.values())
+    assert chosen is not None or not features_pay
+    assert (chosen == "k08_point_lanes") == (domains <= 8 and width <= 128)
 
 
 @pytest.mark.parametrize(

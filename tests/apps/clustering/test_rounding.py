@@ -24,6 +24,13 @@ def fit(n_domains: int, **options: Any) -> SpatialMixture:
     return SpatialMixture(n_domains, n_init=4, random_state=0, **options).fit(LAYERS.X, shape=SHAPE)
 
 
+def rounds_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, for any number of points."""
+    monkeypatch.setattr(rounding, "kernels_take", lambda X, graph: True)
+    monkeypatch.setattr(rounding, "_LEAST_OF_FEW", 0)
+    monkeypatch.setattr(rounding, "_LEAST_WORK", 0)
+
+
 class Colours(Alone):
     """Processes that exchange nothing: the arrays whose halo they would fetch are recorded."""
 
@@ -55,10 +62,10 @@ def test_probabilities_that_are_rounded_while_a_fit_iterates(monkeypatch: pytest
 
 
 def test_features_that_are_rounded_while_a_fit_iterates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a GPU with more than eight domains."""
-
+    """As on a GPU with many points."""
     exact = fit(10, max_iter=8)
-    monkeypatch.setattr(rounding, "kernels_take", lambda X, graph: True)
+    assert not rounding.saves_time(torch.empty(1000, 16), grid((25, 40)), 1, 10)
+    rounds_features(monkeypatch)
     stored, step = list[torch.dtype](), field.potts_em_step
     monkeypatch.setattr(
         field, "potts_em_step", lambda q, X, *rest, **named: stored.append(X.dtype) or step(q, X, *rest, **named)
@@ -78,8 +85,7 @@ def test_features_are_not_rounded_where_domains_are_far_apart_and_close(monkeypa
     means[1::2, 0] += 5
     X = (means[labels] + generator.normal(size=(3000, 4))).astype(np.float32)
     exact = SpatialMixture(12, n_init=8, random_state=0).fit(X, shape=(60, 50))
-    monkeypatch.setattr(rounding, "kernels_take", lambda X, graph: True)
-    monkeypatch.setattr(rounding, "rounding_features_pays", lambda shape, colours: True)
+    rounds_features(monkeypatch)
     stored, step = set[torch.dtype](), field.potts_em_step
     monkeypatch.setattr(
         field, "potts_em_step", lambda q, X, *rest, **named: stored.add(X.dtype) or step(q, X, *rest, **named)

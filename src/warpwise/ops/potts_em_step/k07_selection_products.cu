@@ -74,11 +74,12 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
   copy.copy(0, 0, present.first + after, present.end);
   Neighbours neighbours = {rows, nullptr, columns, weights, group, index};
   // The first rows of the next tile, if it has the same colour, are loaded before the last 16 points of the present one
-  // are updated. Chosen by times (NOTES.md): for a tile of 32 points, several tiles of 16 domains and up to 32 features;
-  // for one of 16 points, 65 to 80 domains.
+  // are updated. Chosen by times (NOTES.md): for a tile of 32 points, several tiles of 16 domains and up to 32
+  // features; for one of 16 points, 65 to 80 domains.
   constexpr bool kTwice = Plan::kHalves > 1;
-  constexpr bool kAhead = Plan::kOwn && !DEFERS && !LATE &&
-                          (kTwice ? TILES > 1 && STEPS * Plan::kColumns <= 32 : Plan::kExact && Plan::kPair == 2 && TILES == 5);
+  constexpr bool kAhead =
+      Plan::kOwn && !DEFERS && !LATE &&
+      (kTwice ? TILES > 1 && STEPS * Plan::kColumns <= 32 : Plan::kExact && Plan::kPair == 2 && TILES == 5);
   bool begun = false;
   // A run-time condition keeps the compiler from moving instructions across the branch, which would take registers.
   constexpr bool kBranches = !Plan::kOwn;

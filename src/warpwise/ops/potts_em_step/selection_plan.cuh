@@ -1,4 +1,4 @@
-// Sizes and shared memory of k07: which warp has which points and moments, and which lane has which domains.
+// Sizes and shared memory of k07: which warp has which points and moments.
 #pragma once
 
 #include <warpwise/core/numeric.cuh>
@@ -8,6 +8,7 @@
 #include "adjacent_rows.cuh"
 #include "colours.cuh"
 #include "fragments.cuh"
+#include "row_lanes.cuh"
 #include "tile_edges.cuh"
 
 // A warp's tile has GROUPS groups of eight points; one product of the scores takes kPair groups. 16 TILES is at least
@@ -49,154 +50,6 @@ struct SelectionPlan : AdjacentRows<sizeof(X_) == 2 ? FEATURES_ - 1 : STEPS_> {
 
   // All threads.
   static __device__ void sync() { __syncthreads(); }
-};
-
-// Rows of q in bfloat16: in a load lane (g, t) has a vector of 2 W adjacent domains, W = 4 in each four tiles of 16
-// domains, else 2 or 1. After the product of a selection matrix and these vectors, whose columns are pairs of domains,
-// lane (g, t) holds point g of a group and the vectors of lanes with g = 2 t and 2 t + 1, in pair i of tile i. These are
-// vectors t and t + 4 if W = 4, so that four lanes store 64 adjacent bytes at once, else 2 t and 2 t + 1.
-// LAST: the domains of the last of the vectors that a lane stores, of eight, or of four if W is 1; 0 if all exist, or if
-// zeros may be written in their place. Those that do not exist are neither used nor written.
-//
-// L1 takes a load of 16 bytes per lane in steps of eight lanes, (g, t) with two g: vectors v and v + 4 of four rows.
-// These have different banks if the rows are an odd multiple of 16 bytes apart. Else a TURN exchanges vectors: lane
-// (g, t) loads v ^ t in place of v if the distance is a multiple of 64 bytes (1), v ^ t / 2 if of 32 bytes (2). A load
-// of 8 bytes per lane has steps of 16 lanes, two adjacent pairs of vectors of four rows, and v ^ 4 (t / 2) with TURN 1.
-// The sum of point p is then in the lane with index t ^ turn(p), and `restore` moves it.
-template <int TILES, int LAST = 0, int TURN = 0>
-struct RowLanes {
-  static constexpr int kWide = TILES / 4, kRest = TILES % 4;
-  static constexpr int kLoads = kWide + (kRest + 1) / 2;
-  static constexpr int kEnd = kRest == 0 ? 4 : kRest == 2 ? 2 : 1;  // W of the last load
-  static constexpr int kLast = LAST % (2 * kEnd);  // the domains of its last vector, of 2 W; 0 if all exist
-  static __device__ constexpr int width(int m) { return m < 4 * kWide ? 4 : kRest >= 2 && m < 4 * kWide + 2 ? 2 : 1; }
-  static __device__ constexpr int base(int m) {  // the first tile of the load of tile m
-    return m < 4 * kWide ? m / 4 * 4 : width(m) == 2 ? 4 * kWide : m;
-  }
-  static __device__ constexpr int first_of(int load) {  // its first tile
-    return load <= kWide ? 4 * load : TILES - 1;
-  }
-  // Vector x of index t.
-  static __device__ constexpr int vector(int width, int t, int x) { return width == 4 ? t + 4 * x : 2 * t + x; }
-  // The domain of parity h of vector x of index t, in tile m.
-  static __device__ constexpr int domain(int m, int t, int h, int x) {
-    return 16 * base(m) + 2 * (width(m) * vector(width(m), t, x) + m - base(m)) + h;
-  }
-  // Loads that end before the last tile are complete: one address, with an offset, serves all of four tiles.
-  static __device__ constexpr bool complete(int load) { return first_of(load) + width(first_of(load)) < TILES; }
-  static __device__ constexpr bool shares(int load) { return load > 0 && load < kWide && complete(load); }
-
-  const char* lanes[kLoads];  // the lane's first domain in row 0; of a domain that exists
-  unsigned row_bytes;
-  int last;             // the index of the last vector of the last load
-  unsigned half, whole;  // masks of its word that has one domain, if kLast is odd, and of those that have none
-
-  // What index `t` is XORed with for the rows of point `point`.
-  static __device__ constexpr bool turns(int width) { return width == 4 ? TURN > 0 : width == 2 && TURN == 1; }
-  static __device__ int turn(int width, int point) {
-    return !turns(width) ? 0 : width == 2 ? point % 4 / 2 * 2 : TURN == 1 ? point % 4 : point % 4 / 2;
-  }
-
-  __device__ RowLanes(const __nv_bfloat16* q, int row, int group, int index, int domains) : row_bytes(2 * row) {
-#pragma unroll
-    for (int l = 0; l < kLoads; ++l) {
-      const int m = first_of(l), w = width(m), t = group / 2 ^ turn(w, index),
-                own = 16 * m + 2 * w * vector(w, t, group % 2), k = own < domains ? own : 16 * m;
-      lanes[l] = held(reinterpret_cast<const char*>(q + k));
-      whole = k + 2 * w > domains ? 0 : ~0u;
-      half = whole | 0xffffu;
-    }
-    last = (domains - 1) % (16 * kEnd) / (2 * kEnd);
-  }
-
-  // Row `at`: to[m] is a pair of domains of tile m.
-  __device__ void load(unsigned (&to)[TILES], int at) const {
-    const char* row = nullptr;
-#pragma unroll
-    for (int l = 0; l < kLoads; ++l) {
-      const int m = first_of(l);
-      if (!shares(l)) row = lanes[l] + static_cast<unsigned long long>(static_cast<unsigned>(at)) * row_bytes;
-      const char* const from = shares(l) ? row + 128 * l : row;
-      if (width(m) == 4) {
-        const uint4 four = *reinterpret_cast<const uint4*>(from);
-        to[m] = four.x;
-        to[m + 1 < TILES ? m + 1 : m] = four.y;
-        to[m + 2 < TILES ? m + 2 : m] = four.z;
-        to[m + 3 < TILES ? m + 3 : m] = four.w;
-      } else if (width(m) == 2) {
-        const uint2 two = *reinterpret_cast<const uint2*>(from);
-        to[m] = two.x;
-        to[m + 1 < TILES ? m + 1 : m] = two.y;
-      } else {
-        to[m] = *reinterpret_cast<const unsigned*>(from);
-      }
-    }
-  }
-
-  // Moves the sums of point `group` to the lanes that have its other values. Clears those of pairs that do not exist in
-  // the last vector, unless their words were masked: the numbers in their place may be NaN.
-  __device__ void restore(float (&around)[TILES][4], int group, int index) const {
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int m = 0; m < TILES; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4 && turns(width(m)); ++i) {
-        around[m][i] = __shfl_sync(kAllLanes, around[m][i], lane ^ turn(width(m), group));
-      }
-    }
-#pragma unroll
-    for (int m = TILES - kEnd + (kLast + 1) / 2; m < TILES && kLast > 0 && !turns(kEnd); ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) around[m][i] = vector(kEnd, index, i % 2) == last ? 0.0f : around[m][i];
-    }
-  }
-
-  // Masks a loaded word when it is used. A mask right after the load would wait for the load. Zero times NaN is NaN: a
-  // domain that does not exist is masked if a product has it in a column with domains that exist.
-  __device__ unsigned used(int m, unsigned word) const {
-    const int i = m - (TILES - kEnd) - kLast / 2;  // 0: the first word that has not two domains
-    if (kLast % 2 && i == 0) return word & half;
-    return turns(kEnd) && kLast > 0 && i >= 0 ? word & whole : word;
-  }
-
-  // Four or two adjacent pairs of domains from k on, of which those below `domains` are stored.
-  template <int N>
-  static __device__ void store(__nv_bfloat16* at, const warpwise::Vector<unsigned, N>& words, int k, int domains) {
-    if (LAST == 0 || k + 2 * N <= domains) {
-      if constexpr (N == 4) {
-        __stcg(reinterpret_cast<uint4*>(at), make_uint4(words.at[0], words.at[1], words.at[2], words.at[3]));
-      } else {
-        __stcg(reinterpret_cast<uint2*>(at), make_uint2(words.at[0], words.at[1]));
-      }
-    } else {
-      if (LAST & 4) __stcg(reinterpret_cast<uint2*>(at), make_uint2(words.at[0], words.at[1]));
-      if (LAST & 2) __stcg(reinterpret_cast<unsigned*>(at + (LAST & 4)), words.at[(LAST & 4) / 2]);
-      if (LAST & 1) {
-        __stcg(reinterpret_cast<unsigned short*>(at + (LAST & 6)), static_cast<unsigned short>(words.at[LAST / 2]));
-      }
-    }
-  }
-
-  // pairs[m][x] of a point to its row.
-  static __device__ void store(__nv_bfloat16* to, const unsigned (&pairs)[TILES][2], int t, int domains) {
-#pragma unroll
-    for (int l = 0; l < kLoads; ++l) {
-      const int m = first_of(l);
-      const int a = m + 1 < TILES ? m + 1 : m, b = m + 2 < TILES ? m + 2 : m, c = m + 3 < TILES ? m + 3 : m;
-      if (width(m) == 4) {
-#pragma unroll
-        for (int x = 0; x < 2; ++x) {
-          const int k = domain(m, t, 0, x);
-          if (!complete(l) && k >= domains) continue;
-          store<4>(to + k, {pairs[m][x], pairs[a][x], pairs[b][x], pairs[c][x]}, k, complete(l) ? k + 8 : domains);
-        }
-      } else if (const int k = domain(m, t, 0, 0); complete(l) || k < domains) {
-        const int end = complete(l) ? k + 8 : domains;
-        if (width(m) == 2) store<4>(to + k, {pairs[m][0], pairs[a][0], pairs[m][1], pairs[a][1]}, k, end);
-        if (width(m) == 1) store<2>(to + k, {pairs[m][0], pairs[m][1]}, k, end);
-      }
-    }
-  }
 };
 
 // Shared memory of a block; see selection_tile in selection_tiles.py.

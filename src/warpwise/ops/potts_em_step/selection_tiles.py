@@ -48,7 +48,7 @@ def of_last_vector(domains: int) -> int:
 
 def turn_of(tiles: int, pitch: int) -> int:
     """How a lane exchanges the vectors that it loads, for ``pitch`` elements from row to row of q and ``tiles`` of 16
-    domains: TURN of RowLanes in selection_plan.cuh."""
+    domains: TURN of RowLanes in row_lanes.cuh."""
     return 1 if pitch % 32 == 0 and tiles > 1 else 2 if pitch % 16 == 0 and tiles > 3 else 0
 
 

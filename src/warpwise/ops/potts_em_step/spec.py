@@ -78,7 +78,8 @@ def padded(values: torch.Tensor) -> torch.Tensor:
 
 def zero_padded(values: torch.Tensor) -> torch.Tensor:
     """The same values (n, restarts, domains) of bfloat16 in ``empty_rows``."""
-    return empty_rows(*values.shape, device=values.device).copy_(values)
+    points, restarts, domains = values.shape
+    return empty_rows(points, restarts, domains, values.device).copy_(values)
 
 
 def ring(n: int, degree: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
