@@ -42,6 +42,7 @@ from warpwise import cuda, operation, ops
 from warpwise.apps.clustering import Graph, SpatialMixture, grid
 from warpwise.apps.clustering.rounding import rounded_features, rounded_rows
 from warpwise.operation import Cost
+from warpwise.ops.potts_em_step.spec import rows_of
 
 ROUNDS, CALLS = 7, 4  # calls in a graph
 COPIED = 1 << 28  # floats
@@ -164,12 +165,12 @@ def em_iteration(X: torch.Tensor, graph: Graph, centres: torch.Tensor) -> Iterat
     linear, constant = centres[None].contiguous(), -centres.square().sum(1)[None] / 2
     edges = (graph.rowptr, graph.columns, graph.weights_or_none)
     rows, features = rounded_rows(X, graph, 1, k, rounds=True), rounded_features(X, graph, 1, k)
-    args = (linear, constant, *edges, beta, external, None, bounds, 1.0, True, False, rows is not None)
+    args = (linear, constant, *edges, beta, external, None, bounds, 1.0, True, False)
     stored, features = q if rows is None else rows.copy_(q), X if features is None else features
-    cost = operation.get("potts_em_step").spec.cost
+    cost, whole = operation.get("potts_em_step").spec.cost, stored if rows is None else rows_of(rows)
     costs = cost(q.bfloat16(), X, *args), cost(stored, features, *args)
     dtypes = tuple(str(part.dtype).removeprefix("torch.") for part in (stored, features))
-    return Iteration(*costs, dtypes, lambda: ops.potts_em_step(stored, features, *args))
+    return Iteration(*costs, dtypes, lambda: ops.potts_em_step(whole, features, *args))
 
 
 def measured(side: int, features: int, domains: int, rates: Rates) -> dict[str, Any]:

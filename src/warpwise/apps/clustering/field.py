@@ -19,8 +19,7 @@ from warpwise.apps.clustering.points import pseudo_likelihood, pseudo_likelihood
 from warpwise.apps.clustering.rounding import rounded_features, rounded_rows
 from warpwise.apps.clustering.smoothing import neighbour_sum as sum_over_neighbours
 from warpwise.ops import potts_bound, potts_em_step
-from warpwise.ops.potts_em_step.launches import rows_of
-from warpwise.ops.potts_em_step.spec import derivatives, neighbour_sum, softmax
+from warpwise.ops.potts_em_step.spec import derivatives, neighbour_sum, rows_of, softmax
 
 _TINY = 1e-30
 SIZE_TOLERANCE = 0.01  # with ``sizes``: the error of the fraction of the points in a domain
@@ -146,8 +145,11 @@ class MeanField:
         q, features, linear, constant, graph, beta, external, interaction = given
         bounds = (0, part.own) if isinstance(part, Chunk) else part
         smoothed = self.independent is not None
+        whole = None
+        if q.dtype == torch.bfloat16 and not isinstance(part, Chunk):
+            whole = rows_of(q)  # with the zeros that pad the rows of empty_rows
         counts, sums, slopes, near = potts_em_step(
-            q,
+            q if whole is None else whole,
             features,
             linear,
             constant,
@@ -161,7 +163,6 @@ class MeanField:
             self.temper,
             return_derivatives=estimate and not smoothed,
             return_near=estimate and smoothed,
-            zero_padding=q.dtype == torch.bfloat16 and not isinstance(part, Chunk),  # of empty_rows
         )
         if near is not None:
             self._near = near

@@ -11,7 +11,7 @@ from warpwise import cuda
 from warpwise.apps.clustering.graph import generator_on
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops import kmeans_assign, kmeans_update
-from warpwise.ops.potts_em_step.launches import rows_of
+from warpwise.ops.potts_em_step.spec import rows_of
 
 KERNELS = cuda.load(Path(__file__).with_suffix(".cu"))
 _THREADS = 256  # kThreads

@@ -15,6 +15,7 @@ from warpwise.arguments.values import argument_for, as_tuple, copy_back, map_ten
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.potts_em_step.lane_tiles import lane_tile_of
 from warpwise.ops.potts_em_step.selection_tiles import Row, of_last_vector, selection_tile_of, turn_of
+from warpwise.ops.potts_em_step.spec import rows_of
 from warpwise.ops.potts_em_step.tiles import (
     SHARED_OF_ONE,
     THREADS,
@@ -58,19 +59,6 @@ def external_strides(external: torch.Tensor) -> tuple[int, int]:
     """Strides in elements from point to point and from restart to restart; 0 along a size of 1."""
     points, restarts, domains = external.shape
     return (restarts * domains if points > 1 else 0), (domains if restarts > 1 else 0)
-
-
-def rows_of(q: torch.Tensor) -> torch.Tensor | None:
-    """The memory of ``q`` (N, R, K) with the padding of its rows, (N, R, pitch) and contiguous: the row of a point and
-    restart begins ``pitch`` elements after that of the restart before. None if the rows are not adjacent like that."""
-    n, restarts, domains = q.shape
-    pitch = q.stride(0) // restarts if n > 1 and restarts else q.stride(1) if restarts > 1 else domains
-    whole = n, restarts, pitch
-    sizes = zip(q.shape, q.stride(), (restarts * pitch, pitch, 1), strict=True)
-    if pitch < domains or any(size > 1 and stride != wanted for size, stride, wanted in sizes):
-        return None
-    room = q.untyped_storage().nbytes() // q.element_size() - q.storage_offset()
-    return q.as_strided(whole, (restarts * pitch, pitch, 1)) if n * restarts * pitch <= room else None
 
 
 def in_rows(launch: Launch, writes: bool = True) -> Launch:
@@ -124,7 +112,7 @@ def padded(size: int) -> int:
 
 def thread_per_point(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
     counts, sums, derivatives, near = outputs
-    linear, constant, *graph, beta, external, interaction, bounds, temper, _, _, _ = rest
+    linear, constant, *graph, beta, external, interaction, bounds, temper, _, _ = rest
     shape = shape_of(q, features, linear)
     for output in (counts, sums, derivatives):
         if output is not None:
@@ -138,7 +126,7 @@ def thread_per_point(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, 
 
 def point_tiles(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
     counts, sums, derivatives, near = outputs
-    linear, constant, *graph, beta, external, interaction, bounds, temper, _, _, _ = rest
+    linear, constant, *graph, beta, external, interaction, bounds, temper, _, _ = rest
     shape = shape_of(q, features, linear)
     tile = tile_of(shape.domains, shape.width)
     assert tile is not None  # limits
@@ -197,7 +185,7 @@ def _largest(ends: Colours) -> int:
 
 def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
     counts, sums, derivatives, near = outputs
-    linear, constant, *graph, beta, external, _, bounds, temper, _, _, _ = rest
+    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
     shape = shape_of(q, features, linear)
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
@@ -247,7 +235,7 @@ def _by_fragments(
     """The launch of k04 and k06. ``tile_of`` takes the sizes, the points of the largest colour, and the floats that one
     load has; ``flags`` are the template's last arguments."""
     counts, sums, derivatives, near = outputs
-    q, features, linear, constant, *graph, beta, external, _, bounds, temper, _, _, _ = args
+    q, features, linear, constant, *graph, beta, external, _, bounds, temper, _, _ = args
     shape = shape_of(q, features, linear)
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
@@ -267,7 +255,7 @@ def _by_fragments(
 
 def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
     counts, sums, derivatives, near = outputs
-    linear, constant, *graph, beta, external, _, bounds, temper, _, _, zero_padding = rest
+    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
     shape, rows, row = shape_of(q, features, linear), rows_of(q), words_of(features)
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
@@ -286,7 +274,7 @@ def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor
             defers,
             rests,
             keeps,
-            0 if zero_padding else of_last_vector(shape.domains),
+            0 if q.shape[2] > shape.domains else of_last_vector(shape.domains),
             external.shape[0] > 1,
             rest[4] is not None,
             derivatives is not None,
@@ -304,7 +292,7 @@ def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor
 
 def point_lanes(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
     counts, sums, derivatives, near = outputs
-    linear, constant, *graph, beta, external, _, bounds, temper, _, _, zero_padding = rest
+    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
     shape, rows, row = shape_of(q, features, linear), rows_of(q), words_of(features)
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
@@ -317,7 +305,7 @@ def point_lanes(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest
     partials = beta.new_empty((grid, shape.restarts, tile.slots, 32))
     *numbers, bytes, _ = tile
     fields = external.shape[0] > 1
-    full = shape.domains == tile.own or (zero_padding and near is None and not fields)
+    full = shape.domains == tile.own or (q.shape[2] > shape.domains and near is None and not fields)
     given = full, fields, rest[4] is not None, derivatives is not None, near is not None
     flags = (str(flag).lower() for flag in given)
     launch = POINT_LANES[f"potts_em_step_point_lanes<{', '.join((*map(str, numbers), *flags))}>"]
@@ -329,7 +317,7 @@ def point_lanes(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest
 def triton(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
     from warpwise.ops.potts_em_step.k05_triton import launch
 
-    *tensors, bounds, temper, _, _, _ = rest
+    *tensors, bounds, temper, _, _ = rest
     parts, external = list(colours(bounds)), tensors[6]
     if not parts or not q.shape[1]:
         for output in outputs[:3]:

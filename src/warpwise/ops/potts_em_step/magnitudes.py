@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from warpwise.ops.potts_em_step.reference import in_float64, reference, scores_of, support
+from warpwise.ops.potts_em_step.reference import as_given, in_float64, q_of, reference, scores_of, support
 
 _SECOND_ORDER = 1.05  # errors of a logit below 5 %
 _UNIT = 2.0**-24  # of float32, in which is computed
@@ -69,10 +69,10 @@ def _logits(args: tuple[Any, ...]) -> torch.Tensor:
     An error of the logits changes the sum of |q| by at most as much. An error of q changes the logits of the next
     colour by at most beta times the degree, 1 in the test inputs, so that errors do not grow from colour to colour.
     """
-    _, features, linear, constant, rowptr, columns, weights, beta, external, interaction, _, temper, *_ = (
+    q, features, linear, constant, rowptr, columns, weights, beta, external, interaction, _, temper, *_ = (
         part.abs() if isinstance(part, torch.Tensor) else part for part in in_float64(args)
     )
-    near = support(torch.ones_like(args[0], dtype=torch.float64), rowptr, columns, weights, interaction)
+    near = support(torch.ones_like(q), rowptr, columns, weights, interaction)
     largest = temper * scores_of(features, linear, constant) + beta[:, None] * near + external
     return 1 + largest.amax(2)
 
@@ -80,7 +80,7 @@ def _logits(args: tuple[Any, ...]) -> torch.Tensor:
 def _weights(args: tuple[Any, ...]) -> torch.Tensor:
     """(N, R, K): the total weight of each point's edges."""
     rowptr, columns, weights = args[4:7]
-    return support(torch.ones_like(args[0], dtype=torch.float64), rowptr, columns, weights)
+    return support(torch.ones_like(q_of(args), dtype=torch.float64), rowptr, columns, weights)
 
 
 def _updated(args: tuple[Any, ...]) -> slice:
@@ -89,14 +89,14 @@ def _updated(args: tuple[Any, ...]) -> slice:
 
 def of_q(*args: Any) -> torch.Tensor:
     found = _logits(args)
-    largest = args[7].new_full(args[0].shape, float(found.max()) if found.numel() else 0.0, dtype=torch.float64)
-    rounded = _rounded(args)
-    return largest if rounded is None else largest + _in_units(rounded.q, terms(*args))
+    highest, rounded = float(found.max()) if found.numel() else 0.0, _rounded(args)
+    largest = args[7].new_full(q_of(args).shape, highest, dtype=torch.float64)
+    return as_given(largest if rounded is None else largest + _in_units(rounded.q, terms(*args)), args)
 
 
 def of_counts(*args: Any) -> torch.Tensor:
     """The sum over the points of q, at most 1, and of its error: q is that before or after it is stored."""
-    found = (1 + _logits(args))[_updated(args)].sum(0)[:, None].expand(args[0].shape[1:])
+    found = (1 + _logits(args))[_updated(args)].sum(0)[:, None].expand(q_of(args).shape[1:])
     rounded = _rounded(args)
     return found if rounded is None else found + _in_units(rounded.stored[_updated(args)].sum(0), points(*args))
 
@@ -106,7 +106,7 @@ def of_sums(*args: Any) -> torch.Tensor:
         return args[0].new_zeros(0, dtype=torch.float64)
     own, rounded = _updated(args), _rounded(args)
     features = args[1][own].double().abs()
-    found = torch.einsum("nr,nd->rd", (1 + _logits(args))[own], features)[:, None].expand(*args[0].shape[1:], -1)
+    found = torch.einsum("nr,nd->rd", (1 + _logits(args))[own], features)[:, None].expand(*q_of(args).shape[1:], -1)
     if rounded is None:
         return found
     return found + _in_units(torch.einsum("nrk,nd->rkd", rounded.stored[own], features), points(*args))
@@ -118,8 +118,8 @@ def of_derivatives(*args: Any) -> torch.Tensor:
     sum_k |dq_k n_k| is at most the largest difference of n times the error of a logit, and sum_k |(q - p)_k dn_k| the
     total weight of a point's edges times that of its neighbours. Likewise for the variance.
     """
-    beta, external, interaction = (in_float64((args[at],))[0] for at in (7, 8, 9))
-    near, q = reference(*args[:12], False, True)[3:]
+    beta, external, interaction = in_float64(args)[7:10]
+    near, q = reference(*in_float64(args)[:12], False, True)[3:]
     own = _updated(args)
     external = external if external.shape[0] == 1 else external[own]
     logits, q = _logits(args)[own], q[own]

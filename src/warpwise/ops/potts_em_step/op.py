@@ -32,11 +32,10 @@ def potts_em_step(
     temper: float = 1.0,
     return_derivatives: bool = False,
     return_near: bool = False,
-    zero_padding: bool = False,
     *,
     rung: str | None = None,
 ) -> tuple[Optional, Optional, Optional, Optional]:
-    """Update the domain probabilities ``q`` (N, R, K) of R fits in place, one colour after another; return moments.
+    """Update the domain probabilities ``q`` (N, R, K or more) of R fits in place, colour by colour; return moments.
 
     For each colour, the points ``bounds[c]`` to ``bounds[c + 1]``, of which no two are neighbours,
 
@@ -59,8 +58,9 @@ def potts_em_step(
     some rungs, of the rounded one. With q in bfloat16 and ``linear`` given, ``features`` may be bfloat16 too. A kernel
     then represents an element of ``linear`` as the sum of two bfloat16 numbers (relative error at most 2^-17). Rows of
     both may be padded, as those of ``spec.empty_rows`` are, so that a kernel takes them by loads of 16 bytes: the
-    padding must be finite and is not written. ``zero_padding``: that of q is zeros, and zeros may be written to it
-    again, which takes less time. Kernels take features in bfloat16 in such rows only.
+    padding must be finite and is not written. Kernels take features in bfloat16 in such rows only. Columns of q from K
+    on must be zeros and remain zeros: given ``spec.rows_of(q)`` for a q of ``spec.empty_rows``, a
+    kernel also writes the zeros of the padding, which takes less time.
 
     Not differentiable. ``rung`` names one kernel of the ladder (float32 or q and features as above, int32). Raises
     ``TypeError`` or ``ValueError`` that names the argument. The contents of the graph are not checked.
@@ -80,6 +80,5 @@ def potts_em_step(
         temper,
         return_derivatives,
         return_near,
-        zero_padding,
         rung=rung,
     )

@@ -8,8 +8,25 @@ from typing import Any
 import torch
 
 
+def domains_of(features: torch.Tensor, linear: torch.Tensor | None) -> int:
+    """The number of domains, of which ``features`` (N, R, K) without ``linear`` are the scores."""
+    return features.shape[2] if linear is None else linear.shape[1]
+
+
+def q_of(args: tuple[Any, ...]) -> torch.Tensor:
+    """(N, R, K): q without its columns of zeros."""
+    return args[0][..., : domains_of(*args[1:3])]
+
+
 def in_float64(args: tuple[Any, ...]) -> list[Any]:
+    """The arguments in float64, q without its columns of zeros."""
+    args = q_of(args), *args[1:]
     return [part.double() if isinstance(part, torch.Tensor) and part.is_floating_point() else part for part in args]
+
+
+def as_given(values: torch.Tensor, args: tuple[Any, ...]) -> torch.Tensor:
+    """``values`` (N, R, K) with the columns of zeros that q has."""
+    return torch.nn.functional.pad(values, (0, args[0].shape[2] - values.shape[2]))
 
 
 def scores_of(features: torch.Tensor, linear: Any, constant: Any) -> torch.Tensor:
@@ -31,7 +48,7 @@ def support(
 def reference(*args: Any) -> Any:
     """The outputs, then the new q. Every colour computes the support of all points and keeps its own."""
     (q, features, linear, constant, rowptr, columns, weights, beta, external, interaction, bounds, temper, slopes,
-     with_near, *_) = in_float64(args)  # fmt: skip
+     with_near) = in_float64(args)  # fmt: skip
     q, scores = q.clone(), scores_of(features, linear, constant)
     near, start, stop = torch.zeros_like(q), bounds[0], bounds[-1]
     for begin, end in pairwise(bounds):
@@ -47,4 +64,4 @@ def reference(*args: Any) -> Any:
         expected = (prior * near).sum(2, keepdim=True)
         first = ((q - prior) * near)[start:stop].sum((0, 2))
         found = torch.stack([first, (prior * (near - expected).square())[start:stop].sum((0, 2))])
-    return counts, sums, found, near[start:stop] if with_near else None, q
+    return counts, sums, found, near[start:stop] if with_near else None, as_given(q, args)

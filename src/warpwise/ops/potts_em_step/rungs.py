@@ -13,8 +13,9 @@ from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_em_step import launches
 from warpwise.ops.potts_em_step.lane_tiles import MOST_VECTORS, lane_tile_of
 from warpwise.ops.potts_em_step.launches import HERE, MOST_COLOURS, padded
+from warpwise.ops.potts_em_step.reference import domains_of
 from warpwise.ops.potts_em_step.selection_tiles import Row, selection_tile_of
-from warpwise.ops.potts_em_step.spec import DTYPES, SPEC, pitch_for
+from warpwise.ops.potts_em_step.spec import DTYPES, SPEC, pitch_for, rows_of
 from warpwise.ops.potts_em_step.tiles import (
     MOST_DOMAINS,
     MOST_SUMS,
@@ -43,6 +44,14 @@ def float32_fits(takes: Callable[..., str | None], only_features: bool) -> Calla
             if given.dtype == torch.bfloat16:
                 return f"takes {name} of {torch.float32}, not {given.dtype}"
         return takes(q, features, *rest)
+
+    return fits
+
+
+def without_columns_of_zeros(takes: Callable[..., str | None]) -> Callable[..., str | None]:
+    def fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+        domains = domains_of(features, rest[0])
+        return takes(q, features, *rest) if q.shape[2] == domains else f"takes q of {domains} columns, one per domain"
 
     return fits
 
@@ -105,7 +114,7 @@ def gather_warps_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str
 
 def selections_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     shape = shape_of(q, features, rest[0])
-    rows = launches.rows_of(q) if q.dtype == torch.bfloat16 else None
+    rows = rows_of(q) if q.dtype == torch.bfloat16 else None
     if rows is None or launches.load_of(rows) < 8:
         return f"takes q of {torch.bfloat16} whose rows begin at multiples of 16 bytes, as those of empty_rows do"
     if (row := launches.words_of(features)) is None:
@@ -120,7 +129,7 @@ def selections_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str |
 
 def lanes_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     shape = shape_of(q, features, rest[0])
-    rows = launches.rows_of(q) if q.dtype == torch.bfloat16 else None
+    rows = rows_of(q) if q.dtype == torch.bfloat16 else None
     if rows is None or launches.load_of(rows) < (4 if shape.domains <= 4 else 8):
         return f"takes q of {torch.bfloat16} in rows of empty_rows"
     row = launches.words_of(features) if features.dtype == torch.bfloat16 else None
@@ -171,9 +180,11 @@ def rung(
     rows: bool = False,
     features: bool = False,
 ) -> Any:
-    """``rows``: takes q in bfloat16 too, and in padded rows without a copy. ``features``: takes them in bfloat16."""
+    """``rows``: takes q in bfloat16 too, in padded rows without a copy, and with columns of zeros. ``features``: takes
+    them in bfloat16."""
     launch = launches.in_rows(launch) if rows else launch
     takes = takes if features else float32_fits(takes, only_features=rows)
+    takes = takes if rows else without_columns_of_zeros(takes)
     return make_rung(HERE, name, idea, launch, dtypes=DTYPES, limits=takes, deterministic=repeats, strided=rows)
 
 
@@ -234,7 +245,7 @@ def default(*args: Any) -> str | None:
     """The first of these rungs that takes the arguments, or None for PyTorch. Features in bfloat16: k08, k07. q in
     bfloat16 of more than eight domains: k07. Up to eight domains: k03, k02. Else: k06 where ``gathers`` is true, k04,
     k02."""
-    q, features, domains = args[0], args[1], args[0].shape[2]
+    q, features, domains = args[0], args[1], domains_of(*args[1:3])
     if features.dtype == torch.bfloat16:
         return first_taking(SPEC, RUNGS, args, "k08_point_lanes", "k07_selection_products")
     if q.dtype == torch.bfloat16 and domains > 8:

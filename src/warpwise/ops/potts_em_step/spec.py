@@ -11,7 +11,7 @@ import torch
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, cdiv, check_shapes, check_tensor, draw
 from warpwise.ops._graphs import check_bounds, check_graph
 from warpwise.ops.potts_em_step import magnitudes
-from warpwise.ops.potts_em_step.reference import reference
+from warpwise.ops.potts_em_step.reference import domains_of, reference
 
 DTYPES = (torch.float32,)
 OP = "potts_em_step"
@@ -31,13 +31,18 @@ def check(
 ) -> None:  # fmt: skip
     check_tensor(OP, "q", q, FLOATS, dims=(3,))
     check_tensor(OP, "beta", beta, dims=(1,))
-    n, restarts, domains = q.shape
+    n, restarts, width_of_q = q.shape
     check_graph(OP, rowptr, columns, "q", q)
     check_tensor(OP, "external", external, dims=(3,))
     if (linear is None) != (constant is None):
         raise ValueError(f"{OP}: expected both linear and constant, or neither")
     check_tensor(OP, "features", features, dims=(3 if linear is None else 2,))
-    width = features.shape[1]
+    if linear is not None:
+        check_tensor(OP, "linear", linear, dims=(3,))
+    domains, width = domains_of(features, linear), features.shape[1]
+    if width_of_q < domains:
+        name = "features" if linear is None else "linear"
+        raise ValueError(f"{OP}: expected q with a column for each of the {domains} domains of {name}, got {q.shape}")
     name_of_like, like = ("beta", beta) if rounds(q, beta) else ("q", q)
     rounded = linear is not None and rounds(q, beta) and rounds(features, beta)
     if rounded and len(features) != n:
@@ -70,16 +75,23 @@ def empty_rows(n: int, restarts: int, domains: int, device: torch.device | None 
     return whole[..., :domains]
 
 
+def rows_of(q: torch.Tensor) -> torch.Tensor | None:
+    """The memory of ``q`` (N, R, K) with the padding of its rows, (N, R, pitch) and contiguous: the row of a point and
+    restart begins ``pitch`` elements after that of the restart before. None if the rows are not adjacent like that."""
+    n, restarts, domains = q.shape
+    pitch = q.stride(0) // restarts if n > 1 and restarts else q.stride(1) if restarts > 1 else domains
+    whole = n, restarts, pitch
+    sizes = zip(q.shape, q.stride(), (restarts * pitch, pitch, 1), strict=True)
+    if pitch < domains or any(size > 1 and stride != wanted for size, stride, wanted in sizes):
+        return None
+    room = q.untyped_storage().nbytes() // q.element_size() - q.storage_offset()
+    return q.as_strided(whole, (restarts * pitch, pitch, 1)) if n * restarts * pitch <= room else None
+
+
 def padded(values: torch.Tensor) -> torch.Tensor:
     """The same values in rows that are padded as those of ``empty_rows``, by numbers that must not count."""
     whole = values.new_full((*values.shape[:-1], pitch_for(values.shape[-1])), 0.5)
     return whole[..., : values.shape[-1]].copy_(values)
-
-
-def zero_padded(values: torch.Tensor) -> torch.Tensor:
-    """The same values (n, restarts, domains) of bfloat16 in ``empty_rows``."""
-    points, restarts, domains = values.shape
-    return empty_rows(points, restarts, domains, values.device).copy_(values)
 
 
 def ring(n: int, degree: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
@@ -122,6 +134,8 @@ def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> d
         rowptr, columns, bounds = ring(n, degree, device)
     weights = torch.ones_like(columns, dtype=dtype).mul_(0.75) if on.get("weighted") else None
     q = torch.softmax(logits, 2)
+    if on.get("zero_columns"):
+        q = torch.nn.functional.pad(q, (0, pitch_for(domains) - domains))
     return {
         "q": q.bfloat16() if on.get("bfloat16") and dtype == torch.float32 else q,
         "features": features.bfloat16() if on.get("bfloat16_features") and dtype == torch.float32 else features,
@@ -184,9 +198,10 @@ def derivatives(q: torch.Tensor, near: torch.Tensor, beta: torch.Tensor, externa
 def eager(
     q: torch.Tensor, features: torch.Tensor, linear: Optional, constant: Optional, rowptr: torch.Tensor,
     columns: torch.Tensor, weights: Optional, beta: torch.Tensor, external: torch.Tensor, interaction: Optional,
-    bounds: Bounds, temper: float, return_derivatives: bool, return_near: bool, zero_padding: bool = False,
+    bounds: Bounds, temper: float, return_derivatives: bool, return_near: bool,
 ) -> Any:  # fmt: skip
     """Scores by a product, neighbours by embedding_bag, a softmax; on a GPU each colour synchronises."""
+    q = q[..., : domains_of(features, linear)]
     _, restarts, domains = q.shape
     held = q.to(beta.dtype)  # what neighbours read
     start, stop = bounds[0], bounds[-1]
@@ -221,6 +236,7 @@ def eager(
 def cost(q: torch.Tensor, features: torch.Tensor, linear: Optional, *rest: Any) -> Cost:
     """Features and graph read, q read and written, without the padding of rows; the products of the scores and of the
     moments."""
+    q = q[..., : domains_of(features, linear)]
     graph = sum(tensor.nbytes for tensor in (*rest[1:3], rest[3]) if tensor is not None)
     width = 0 if linear is None else features.shape[1]
     return Cost(bytes=features.nbytes + 2 * q.nbytes + graph, flops=4 * q.numel() * width)
@@ -233,19 +249,19 @@ def updated(*args: Any) -> int:
 SPEC = Spec(
     schema="potts_em_step(Tensor(a!) q, Tensor features, Tensor? linear, Tensor? constant, Tensor rowptr,"
     " Tensor columns, Tensor? weights, Tensor beta, Tensor external, Tensor? interaction, int[] bounds,"
-    " float temper=1.0, bool return_derivatives=False, bool return_near=False, bool zero_padding=False)"
+    " float temper=1.0, bool return_derivatives=False, bool return_near=False)"
     " -> (Tensor counts, Tensor sums, Tensor derivatives, Tensor near)",
     summary="an iteration of mean-field EM of a mixture with a Potts prior on a graph, in place",
     outputs={
         "counts": Output(
-            shape=lambda q, *rest: q.shape[1:],
+            shape=lambda q, features, linear, *rest: (q.shape[1], domains_of(features, linear)),
             dtype="beta",
             present=lambda q, features, linear, *rest: linear is not None,
             terms=magnitudes.points,
             magnitude=magnitudes.of_counts,
         ),
         "sums": Output(
-            shape=lambda q, features, *rest: (*q.shape[1:], features.shape[1]),
+            shape=lambda q, features, linear, *rest: (q.shape[1], domains_of(features, linear), features.shape[1]),
             dtype="beta",
             present=lambda q, features, linear, *rest: linear is not None,
             terms=magnitudes.points,
@@ -259,7 +275,7 @@ SPEC = Spec(
             magnitude=magnitudes.of_derivatives,
         ),
         "near": Output(
-            shape=lambda *args: (updated(*args), *args[0].shape[1:]),
+            shape=lambda *args: (updated(*args), args[0].shape[1], domains_of(*args[1:3])),
             dtype="beta",
             present=lambda *args: args[13],
             terms=magnitudes.terms,
@@ -307,12 +323,12 @@ SPEC = Spec(
         Case("bfloat16_features_few_domains", {"n": 150, "domains": 7, "width": 11, "restarts": 2},
              {"bfloat16": True, "bfloat16_features": True, "return_derivatives": True, "return_near": True,
               "weighted": True, "field": True, "temper": 0.7}, layouts={"q": "padded", "features": "padded"}),
-        Case("bfloat16_zero_padding", {"n": 150, "domains": 59, "width": 11, "restarts": 2},
-             {"bfloat16": True, "bfloat16_features": True, "return_derivatives": True, "zero_padding": True},
-             layouts={"q": "zero_padded", "features": "padded"}),
-        Case("bfloat16_zero_padding_of_few", {"n": 150, "domains": 5, "width": 11, "restarts": 2},
-             {"bfloat16": True, "bfloat16_features": True, "return_derivatives": True, "zero_padding": True},
-             layouts={"q": "zero_padded", "features": "padded"}),
+        Case("bfloat16_zero_columns", {"n": 150, "domains": 59, "width": 11, "restarts": 2},
+             {"bfloat16": True, "bfloat16_features": True, "return_derivatives": True, "zero_columns": True},
+             layouts={"features": "padded"}),
+        Case("bfloat16_zero_columns_of_few", {"n": 150, "domains": 5, "width": 11, "restarts": 2},
+             {"bfloat16": True, "bfloat16_features": True, "return_derivatives": True, "zero_columns": True},
+             layouts={"features": "padded"}),
         Case("bfloat16_unaligned", {"n": 40, "domains": 9, "width": 8, "restarts": 2},
              {"bfloat16": True, "return_near": True}, layout="unaligned"),
     ),
@@ -329,5 +345,5 @@ SPEC = Spec(
     ),
     dtypes=DTYPES,
     dtype_from="beta",
-    layouts={"padded": padded, "zero_padded": zero_padded},
+    layouts={"padded": padded},
 )  # fmt: skip

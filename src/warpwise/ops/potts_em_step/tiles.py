@@ -8,6 +8,7 @@ import torch
 
 from warpwise.device.limits import RESERVED, SM_SHARED
 from warpwise.operation import cdiv
+from warpwise.ops.potts_em_step.reference import domains_of
 
 THREADS = 128  # kThreads of k02
 SHARED_OF_TWO = 112 * 1024  # bytes of shared memory of a block, if an SM holds two
@@ -127,8 +128,8 @@ class GatherTile(NamedTuple):
 
 
 def shape_of(q: torch.Tensor, features: torch.Tensor, linear: torch.Tensor | None) -> Shape:
-    n, restarts, domains = q.shape
-    return Shape(n, restarts, domains, 0 if linear is None else features.shape[1])
+    n, restarts, _ = q.shape
+    return Shape(n, restarts, domains_of(features, linear), 0 if linear is None else features.shape[1])
 
 
 def shared_floats(points: int, domains: int, width: int) -> int:
