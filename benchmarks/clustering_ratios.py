@@ -40,7 +40,7 @@ import torch
 
 from warpwise import cuda, operation, ops
 from warpwise.apps.clustering import Graph, SpatialMixture, grid
-from warpwise.apps.clustering.rounding import rounded_features, rounded_rows
+from warpwise.apps.clustering.rounding import in_bfloat16, rounded_rows, saves_time
 from warpwise.operation import Cost
 from warpwise.ops.potts_em_step.spec import rows_of
 
@@ -164,9 +164,9 @@ def em_iteration(X: torch.Tensor, graph: Graph, centres: torch.Tensor) -> Iterat
     bounds = (0, *torch.tensor(graph.colour_counts).cumsum(0).tolist())
     linear, constant = centres[None].contiguous(), -centres.square().sum(1)[None] / 2
     edges = (graph.rowptr, graph.columns, graph.weights_or_none)
-    rows, features = rounded_rows(X, graph, 1, k, rounds=True), rounded_features(X, graph, 1, k)
+    rows, features = rounded_rows(X, graph, 1, k, rounds=True), in_bfloat16(X) if saves_time(X, graph, 1, k) else X
     args = (linear, constant, *edges, beta, external, None, bounds, 1.0, True, False)
-    stored, features = q if rows is None else rows.copy_(q), X if features is None else features
+    stored = q if rows is None else rows.copy_(q)
     cost, whole = operation.get("potts_em_step").spec.cost, stored if rows is None else rows_of(rows)
     costs = cost(q.bfloat16(), X, *args), cost(stored, features, *args)
     dtypes = tuple(str(part.dtype).removeprefix("torch.") for part in (stored, features))

@@ -27,7 +27,6 @@ def fit(n_domains: int, **options: Any) -> SpatialMixture:
 def rounds_features(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU, for any number of points."""
     monkeypatch.setattr(rounding, "kernels_take", lambda X, graph: True)
-    monkeypatch.setattr(rounding, "_LEAST_OF_FEW", 0)
     monkeypatch.setattr(rounding, "_LEAST_WORK", 0)
 
 

@@ -16,7 +16,7 @@ from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.kmeans import most_probable
 from warpwise.apps.clustering.parallel import Alone, Chunk, Part
 from warpwise.apps.clustering.points import pseudo_likelihood, pseudo_likelihood_fits
-from warpwise.apps.clustering.rounding import rounded_features, rounded_rows
+from warpwise.apps.clustering.rounding import rounded_rows
 from warpwise.apps.clustering.smoothing import neighbour_sum as sum_over_neighbours
 from warpwise.ops import potts_bound, potts_em_step
 from warpwise.ops.potts_em_step.spec import derivatives, neighbour_sum, rows_of, softmax
@@ -40,8 +40,8 @@ class MeanField:
     not independent. With ``parallel`` the arrays are those of one process, its halo last.
 
     ``q`` is float32, or bfloat16 if ``rounding.empty_q`` made it so. On a GPU ``run`` iterates with ``q`` in bfloat16
-    if a kernel takes that; its last iteration uses float32 unless ``exact`` is false. If X ``rounds``
-    (``rounding.is_safe``) and a kernel takes it in bfloat16, it is rounded too.
+    if a kernel takes that; its last iteration uses float32 unless ``exact`` is false. ``rounded`` is X in bfloat16
+    (``rounding.rounded_features``), which these iterations read in place of X, or None.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class MeanField:
         temper: float = 1.0,
         independent: torch.Tensor | None = None,
         parallel: Alone | None = None,
-        rounds: bool = False,
+        rounded: torch.Tensor | None = None,
     ) -> None:
         self.parallel = Alone(len(q)) if parallel is None else parallel
         self.X, self.graph, self.q, self.emission, self.mix = X, graph, q, emission, mix
         self.beta, self.external, self.interaction = beta, external, interaction
-        self.sizes, self.temper, self.independent, self.rounds = sizes, temper, independent, rounds
-        self._rounded_X: torch.Tensor | None = None  # of the iterations that read it in place of X
+        self.sizes, self.temper, self.independent, self.rounded = sizes, temper, independent, rounded
+        self._reads_rounded = False
         self.bounds = (0, *accumulate(self.parallel.counts(graph)))
         self.colours = list(pairwise(self.bounds))
         self.likelihood: torch.Tensor | None = None
@@ -75,6 +75,7 @@ class MeanField:
     def drop_features(self) -> None:
         """Free the arrays of features and scores, which only updates and bounds need."""
         self.X, self.likelihood, self.independent = self.X.new_empty(0, self.X.shape[1]), None, None
+        self.rounded = None
         self.density = self.shift = self._near = self.X
 
     def scores(self) -> torch.Tensor:
@@ -124,14 +125,14 @@ class MeanField:
         if self.mix is not None or not self.emission.linear or self.independent is not None:
             return None
         restarts, domains = self.q.shape[1:]
-        rows = rounded_rows(self.X, self.graph, restarts, domains, self.rounds, self.interaction)
+        rows = rounded_rows(self.X, self.graph, restarts, domains, self.rounded is not None, self.interaction)
         return None if rows is None else rows.copy_(self.q)
 
     def _step(self, part: Part, estimate: bool) -> tuple[torch.Tensor | None, ...]:
         """Update the points of ``part``; return their sums of q, q X and the derivatives for beta."""
         linear = constant = None
         if self.mix is None and self.emission.linear:
-            features = self.X if self._rounded_X is None else self._rounded_X
+            features = self.rounded if self._reads_rounded and self.rounded is not None else self.X
             linear, constant = self.emission.coefficients()
         else:
             features = self.scores()
@@ -324,18 +325,18 @@ class MeanField:
         iterations; return the number of iterations.
 
         ``highest_beta`` None keeps ``beta``. On a GPU the labels are compared in every fifth iteration, and q, and X if
-        it ``rounds``, are bfloat16 in all iterations but, if ``exact``, the last one.
+        there is ``rounded``, are bfloat16 in all iterations but, if ``exact``, the last one, before which ``rounded``
+        is freed.
         """
         rows = self._rounded() if not exact or iterations >= _LEAST_ROUNDED else None
         if rows is None:
             return self._iterate(iterations, highest_beta, tolerance, least)
-        self.q = rows
-        if self.rounds:
-            self._rounded_X = rounded_features(self.X, self.graph, *rows.shape[1:])
+        self.q, self._reads_rounded = rows, True
         done = self._iterate(iterations - exact, highest_beta, tolerance, least)
-        self._rounded_X = None
+        self._reads_rounded = False
         if not exact:
             return done
+        self.rounded = None
         self.q = rows.float()
         del rows
         return done + self._iterate(1, highest_beta, 0.0, least)

@@ -12,9 +12,9 @@ from warpwise.ops.potts_em_step.spec import empty_rows
 from warpwise.ops.potts_em_step.tiles import Shape
 
 _MOST_INCREASE = 0.01  # of a covariance by rounded features
-# Points times domains times tiles of 16 features from which a fit with rounded features takes less time: copies and
-# `is_safe` take about 1 ms (measured on an H200). For up to 8 domains, and for more.
-_LEAST_OF_FEW, _LEAST_WORK = 2**24, 2**22
+# Points times domains, at least 8, times tiles of 16 features from which a fit with rounded features takes less time:
+# the copy and `Check` take time too.
+_LEAST_WORK = 2**22
 
 
 def empty_q(X: torch.Tensor, graph: Graph, restarts: int, domains: int, rounds: bool) -> torch.Tensor:
@@ -39,18 +39,31 @@ def rounded_rows(
     return empty_rows(len(X), restarts, domains, X.device) if pays else None
 
 
-def rounded_features(X: torch.Tensor, graph: Graph, restarts: int, domains: int) -> torch.Tensor | None:
-    """X (N, D) in bfloat16, in padded rows; None unless that ``saves_time``."""
-    if not saves_time(X, graph, restarts, domains):
-        return None
+def rounded_features(X: torch.Tensor, graph: Graph, domains: int, check: Check) -> torch.Tensor | None:
+    """X ``in_bfloat16``; None unless that ``saves_time`` and the ``check`` passes."""
+    return in_bfloat16(X) if saves_time(X, graph, 1, domains) and check.passes() else None
+
+
+def in_bfloat16(X: torch.Tensor) -> torch.Tensor:
+    """X (N, D) in bfloat16, in padded rows."""
     return empty_rows(len(X), 1, X.shape[1], X.device)[:, 0].copy_(X)
 
 
+def rounded_again(
+    rounded: torch.Tensor | None, same: bool, X: torch.Tensor, graph: Graph, emission: Emission
+) -> torch.Tensor | None:
+    """``rounded_features`` of X at the parameters of ``emission``, where there were ``rounded`` ones; these if X is the
+    ``same``."""
+    if rounded is None:
+        return None
+    check = Check(emission)
+    return rounded if same and check.passes() else rounded_features(X, graph, emission.mean.shape[1], check)
+
+
 def saves_time(X: torch.Tensor, graph: Graph, restarts: int, domains: int) -> bool:
-    """Whether a fit takes less time with X in bfloat16 than in float32, if that ``is_safe``."""
-    work = len(X) * domains * cdiv(X.shape[1], 16)
-    pays = work >= (_LEAST_OF_FEW if domains <= 8 else _LEAST_WORK)
-    return pays and kernels_take(X, graph) and rounding_features_pays(*_sizes(X, graph, restarts, domains))
+    """Whether a fit takes less time with X in bfloat16 than in float32, if ``Check`` allows that."""
+    work = len(X) * max(domains, 8) * cdiv(X.shape[1], 16)
+    return work >= _LEAST_WORK and kernels_take(X, graph) and rounding_features_pays(*_sizes(X, graph, restarts, domains))
 
 
 def kernels_take(X: torch.Tensor, graph: Graph) -> bool:
@@ -62,13 +75,28 @@ def _sizes(X: torch.Tensor, graph: Graph, restarts: int, domains: int) -> tuple[
     return Shape(len(X), restarts, domains, X.shape[1]), sum(count > 0 for count in graph.colour_counts)
 
 
-def is_safe(emission: Emission) -> bool:
-    """Whether rounding the features to bfloat16 adds at most 1 % to a tied covariance in any direction.
+class Check:
+    """Whether rounding the features to bfloat16 adds at most 1 % to the tied covariance of ``emission`` in any
+    direction. A GPU copies what that needs while the host goes on; ``passes`` waits for the copy.
 
     A rounding error that is uniform within a unit in the last place has a variance of at most 2^-14 / 12 of the mean
     square of the feature. The trace of the inverse covariance times these variances is a bound of the increase.
     """
-    scale, total = emission.scale.double().cpu(), emission.total.double().cpu()  # small
-    variances = total.diagonal() * (2.0**-14 / 12 / emission.parallel.n_points)
-    increase = (torch.linalg.inv_ex(scale).inverse.diagonal(dim1=1, dim2=2) * variances).sum(1)
-    return bool((increase <= _MOST_INCREASE).all())
+
+    def __init__(self, emission: Emission) -> None:
+        scale = emission.scale
+        matrices = torch.cat([scale, emission.total[None].to(scale.dtype)])
+        self._points, self._copied = emission.parallel.n_points, None
+        self._matrices = torch.empty(matrices.shape, dtype=matrices.dtype, pin_memory=matrices.is_cuda)
+        self._matrices.copy_(matrices, non_blocking=True)
+        if matrices.is_cuda:
+            self._copied = torch.cuda.Event()
+            self._copied.record()
+
+    def passes(self) -> bool:
+        if self._copied is not None:
+            self._copied.synchronize()
+        *scales, total = self._matrices.double()
+        variances = total.diagonal() * (2.0**-14 / 12 / self._points)
+        increase = (torch.linalg.inv_ex(torch.stack(scales)).inverse.diagonal(dim1=1, dim2=2) * variances).sum(1)
+        return bool((increase <= _MOST_INCREASE).all())

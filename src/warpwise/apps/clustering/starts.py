@@ -16,7 +16,7 @@ from warpwise.apps.clustering.kmeans import assign, inertia, lloyd, most_probabl
 from warpwise.apps.clustering.parallel import Alone
 from warpwise.apps.clustering.points import q_of_labels
 from warpwise.apps.clustering.replay import Replay
-from warpwise.apps.clustering.rounding import empty_q, is_safe, saves_time
+from warpwise.apps.clustering.rounding import Check, empty_q, rounded_features, saves_time
 from warpwise.apps.clustering.smoothing import smooth, width_of_parts
 from warpwise.ops import kmeans_update
 from warpwise.ops.potts_em_step.spec import softmax
@@ -57,7 +57,7 @@ def best_start(
 
     def fits(labels: torch.Tensor, iterations: int) -> Iterator[MeanField]:
         for part in labels.split(batch) if len(labels) else ():
-            model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel, rounds)
+            model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel, rounded)
             model.run(iterations, exact=False)
             yield model
             del model  # before the next one is made
@@ -66,18 +66,20 @@ def best_start(
     started = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
     first_group = next(started)
     groups: Iterable[torch.Tensor] = chain([first_group], started)
-    rounds = types is None and saves_time(X, graph, 1, n_domains)
-    rounds = rounds and is_safe(_emission(X, first_group[:1], n_domains, total, parallel))
+    check = None  # whether X may be rounded; the host reads the answer when it has prepared more work
+    if types is None and saves_time(X, graph, 1, n_domains):
+        check = Check(_emission(X, first_group[:1], n_domains, total, parallel))
     replayed = X.is_cuda and len(X) <= _FEW_POINTS and types is None and type(parallel) is Alone
     replayed = replayed and n_init >= 3 * batch
     if batch >= n_init or replayed:
         groups = [torch.cat(list(groups))]
+    rounded = None if check is None else rounded_features(X, graph, n_domains, check)
     replay = None
     if replayed:
-        q = empty_q(X, graph, batch, n_domains, rounds)  # at one place for all starts
+        q = empty_q(X, graph, batch, n_domains, rounded is not None)  # at one place for all starts
 
         def first_iterations(part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            model = _model(X, graph, part, n_domains, None, beta, temper, total, parallel, rounds, q)
+            model = _model(X, graph, part, n_domains, None, beta, temper, total, parallel, rounded, q)
             model.run(FIRST_ITERATIONS, exact=False)
             return model.elbo(), most_probable(model.q).T
 
@@ -133,7 +135,7 @@ def best_start(
     for model in fits(labels, ITERATIONS - FIRST_ITERATIONS):
         best.offer(model)
         del model
-    return best.model(X, graph, beta, temper, total, parallel, rounds)
+    return best.model(X, graph, beta, temper, total, parallel, rounded)
 
 
 class _Best:
@@ -167,14 +169,14 @@ class _Best:
         temper: float,
         total: torch.Tensor,
         parallel: Alone,
-        rounds: bool,
+        rounded: torch.Tensor | None,
     ) -> MeanField:
         """The kept fit."""
         parts, q = self.parts, self.parts["q"].float()
         emission = Emission.fitted(parts["mean"], parts["scale"], total, parallel)
         external, betas = X.new_zeros(1, 1, q.shape[2]), X.new_full((1,), beta)
         given = (X, graph, q, emission, parts.get("mix"), betas, external)
-        return MeanField(*given, temper=temper, parallel=parallel, rounds=rounds)
+        return MeanField(*given, temper=temper, parallel=parallel, rounded=rounded)
 
 
 def _start_labels(
@@ -233,7 +235,7 @@ def _model(
     temper: float,
     total: torch.Tensor,
     parallel: Alone,
-    rounds: bool,
+    rounded: torch.Tensor | None,
     out: torch.Tensor | None = None,
 ) -> MeanField:
     """Fits that start at ``labels`` (R, N), with q (N, R, K) in ``out`` if that is given."""
@@ -251,14 +253,14 @@ def _model(
         emission = Emission.tied(counts, sums, total, parallel)
     if out is None:
         if types is None:
-            out = empty_q(X, graph, restarts, n_domains, rounds)
+            out = empty_q(X, graph, restarts, n_domains, rounded is not None)
         else:
             out = X.new_empty(len(X), restarts, n_domains)
     q = q_of_labels(labels, n_domains, out)
     external = X.new_zeros(1, 1, n_domains)
     betas = X.new_full((restarts,), beta)
     given = (X, graph, q, emission, mix, betas, external)
-    return MeanField(*given, temper=temper, parallel=parallel, rounds=rounds)
+    return MeanField(*given, temper=temper, parallel=parallel, rounded=rounded)
 
 
 def _emission(X: torch.Tensor, labels: torch.Tensor, n_domains: int, total: torch.Tensor, parallel: Alone) -> Emission:
