@@ -63,7 +63,8 @@ def rounded_again(
 def saves_time(X: torch.Tensor, graph: Graph, restarts: int, domains: int) -> bool:
     """Whether a fit takes less time with X in bfloat16 than in float32, if ``Check`` allows that."""
     work = len(X) * max(domains, 8) * cdiv(X.shape[1], 16)
-    return work >= _LEAST_WORK and kernels_take(X, graph) and rounding_features_pays(*_sizes(X, graph, restarts, domains))
+    pays = work >= _LEAST_WORK and kernels_take(X, graph)
+    return pays and rounding_features_pays(*_sizes(X, graph, restarts, domains))
 
 
 def kernels_take(X: torch.Tensor, graph: Graph) -> bool:

@@ -16,7 +16,7 @@ from warpwise.apps.clustering.kmeans import assign, inertia, lloyd, most_probabl
 from warpwise.apps.clustering.parallel import Alone
 from warpwise.apps.clustering.points import q_of_labels
 from warpwise.apps.clustering.replay import Replay
-from warpwise.apps.clustering.rounding import Check, empty_q, rounded_features, saves_time
+from warpwise.apps.clustering.rounding import Check, empty_q, in_bfloat16, saves_time
 from warpwise.apps.clustering.smoothing import smooth, width_of_parts
 from warpwise.ops import kmeans_update
 from warpwise.ops.potts_em_step.spec import softmax
@@ -57,7 +57,7 @@ def best_start(
 
     def fits(labels: torch.Tensor, iterations: int) -> Iterator[MeanField]:
         for part in labels.split(batch) if len(labels) else ():
-            model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel, rounded)
+            model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel, rounded())
             model.run(iterations, exact=False)
             yield model
             del model  # before the next one is made
@@ -69,17 +69,23 @@ def best_start(
     check = None  # whether X may be rounded; the host reads the answer when it has prepared more work
     if types is None and saves_time(X, graph, 1, n_domains):
         check = Check(_emission(X, first_group[:1], n_domains, total, parallel))
+    del first_group
     replayed = X.is_cuda and len(X) <= _FEW_POINTS and types is None and type(parallel) is Alone
     replayed = replayed and n_init >= 3 * batch
     if batch >= n_init or replayed:
         groups = [torch.cat(list(groups))]
-    rounded = None if check is None else rounded_features(X, graph, n_domains, check)
+    rounds = check is not None and check.passes()
+    held = in_bfloat16(X) if rounds and (batch >= n_init or replayed) else None  # else copies: smoothed X is held too
+
+    def rounded() -> torch.Tensor | None:
+        return in_bfloat16(X) if rounds and held is None else held
+
     replay = None
     if replayed:
-        q = empty_q(X, graph, batch, n_domains, rounded is not None)  # at one place for all starts
+        q = empty_q(X, graph, batch, n_domains, rounds)  # at one place for all starts
 
         def first_iterations(part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            model = _model(X, graph, part, n_domains, None, beta, temper, total, parallel, rounded, q)
+            model = _model(X, graph, part, n_domains, None, beta, temper, total, parallel, held, q)
             model.run(FIRST_ITERATIONS, exact=False)
             return model.elbo(), most_probable(model.q).T
 
@@ -135,7 +141,7 @@ def best_start(
     for model in fits(labels, ITERATIONS - FIRST_ITERATIONS):
         best.offer(model)
         del model
-    return best.model(X, graph, beta, temper, total, parallel, rounded)
+    return best.model(X, graph, beta, temper, total, parallel, rounded())
 
 
 class _Best:

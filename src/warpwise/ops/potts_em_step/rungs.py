@@ -141,7 +141,7 @@ def lanes_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None
 
 
 def cooperates(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
-    """The limits of k03, k04, k06 and k07."""
+    """The limits of cooperative launches: k03, k04, k06, k07 and k08."""
     if rest[0] is None:
         return "takes features with linear and constant, not scores"
     if rest[7] is not None:
