@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.lab.explain.handmade import load, made, row, sample
 
@@ -12,12 +14,38 @@ from warpwise.lab.explain.model.metrics import CounterTable
 @pytest.mark.parametrize(
     "step, width, passes",
     [
-        (4, 4, 1), (0, 4, 1), (1, 1, 1), (8, 8, 2), (16, 16, 4), (128, 4, 32), (4096, 4, 32), (132, 4, 1),
-        (16380, 4, 1), (64, 4, 16), (8, 4, 2), (256, 8, 32), (256, 16, 32),
+        (4, 4, 1), (0, 4, 1), (1, 1, 1), (8, 8, 2), (16, 16, 4), (128, 4, 32), (4096, 4, 32), (64, 4, 16), (8, 4, 2),
+        (256, 8, 32), (256, 16, 32),
     ],
 )  # fmt: skip
 def test_lines_have_the_banks_of_shared_memory(step: int, width: int, passes: int) -> None:
     assert stages.request_passes((sample(0, step, bytes=width),)) == passes
+
+
+def test_lines_of_one_tag_bank_are_served_one_after_another() -> None:
+    """ncu counts 9.3 wavefronts for a load of k02 of transpose with rows of 16,380 bytes, whose words have 32 banks."""
+    assert 8 <= stages.request_passes((sample(0, 16380),)) <= 10
+    assert [stages.tag_bank(line) for line in (0, 1, 4, 5, 16, 21, 64)] == [0, 1, 1, 0, 1, 1, 1]
+
+
+# Wavefronts that ncu counts on an H200, per request, of loads of four rows whose distance is in bytes: lane (g, t)
+# reads vector g ^ 2 t of row t, or vector g.
+@pytest.mark.parametrize(
+    "distance, width, turns, wavefronts",
+    [
+        (128, 16, False, 16), (128, 16, True, 4), (144, 16, False, 11.8), (160, 16, False, 7.1), (160, 16, True, 13.6),
+        (192, 16, False, 11.75), (192, 16, True, 7.7), (208, 16, False, 9.7), (64, 8, False, 4), (96, 8, False, 2.3),
+        (192, 8, False, 6), (160, 4, False, 1.5), (192, 4, False, 3),
+    ],
+)  # fmt: skip
+def test_wavefronts_of_rows(distance: int, width: int, turns: bool, wavefronts: float) -> None:
+    total = 0.0
+    for first in range(0, 128, 4):
+        places = [
+            distance * (first + lane % 4) + width * (lane // 4 ^ (2 * (lane % 4) if turns else 0)) for lane in range(32)
+        ]
+        total += stages.request_passes((replace(sample(0, 0, bytes=width), addresses=tuple(places)),))
+    assert total / 32 == pytest.approx(wavefronts, rel=0.05)
 
 
 def test_requests_whose_addresses_are_unknown_take_one_pass() -> None:

@@ -23,10 +23,19 @@ _SCATTERED = (
     "Let neighbouring lanes access neighbouring elements: swap the roles of threadIdx.x and y, or go through a tile in "
     "shared memory."
 )
+_SAME_BANKS = (
+    "L1 serves 8 lanes of 16 bytes, 16 lanes of 8 bytes or 32 lanes of up to 4 bytes at a time. Let these access "
+    "different places of their 128-byte lines: exchange vectors between lanes (XOR with the row's number), or pad the "
+    "rows."
+)
 _DENSE = (
     "Let all lanes of a warp access one contiguous range that is aligned to 32 bytes: short rows, divergent lanes and "
     "odd offsets split it."
 )
+
+
+def _scatters(requests: float, sectors: float, ideal: float) -> bool:
+    return sectors >= 1.5 * ideal and sectors - ideal >= requests
 
 
 def uncoalesced(launch: LaunchAnalysis) -> Iterator[Hint]:
@@ -34,10 +43,10 @@ def uncoalesced(launch: LaunchAnalysis) -> Iterator[Hint]:
     for op, (noun, verb) in _NAMES.items():
         for place, chosen in launch.places(launch.table.accesses("global", op)).items():
             requests, sectors, ideal = (launch.sum(name, chosen) for name in ("requests", "sectors", "ideal_sectors"))
-            if not requests or sectors < 1.5 * ideal or sectors - ideal < requests:
+            if not requests or not _scatters(requests, sectors, ideal):
                 continue
             narrowest = ideal * SECTOR / _LINE  # wavefronts that the bytes themselves need
-            passes = sum(launch.sum("requests", one) * _passes(launch, one) for one in _singly(chosen))
+            passes = _passes(launch, chosen)
             gain = launch.speedup(
                 {
                     "L1 tag stage": launch.without("L1 tag stage", max(0.0, launch.sum("tags", chosen) / 4 - requests)),
@@ -69,16 +78,39 @@ def uncoalesced(launch: LaunchAnalysis) -> Iterator[Hint]:
             )
 
 
-def _singly(chosen: np.ndarray) -> Iterator[np.ndarray]:
-    """The mask as one mask per instruction."""
-    for i in np.flatnonzero(chosen):
-        one = np.zeros(len(chosen), dtype=bool)
-        one[i] = True
-        yield one
+def l1_conflicts(launch: LaunchAnalysis) -> Iterator[Hint]:
+    """Source lines whose requests fill their sectors, but whose lines of L1 have bank conflicts."""
+    for op in ("ld", "st"):
+        noun = _NAMES[op][0]
+        for place, chosen in launch.places(launch.table.accesses("global", op)).items():
+            requests, sectors, ideal = (launch.sum(name, chosen) for name in ("requests", "sectors", "ideal_sectors"))
+            if not requests or _scatters(requests, sectors, ideal):
+                continue
+            passes, least = _passes(launch, chosen), max(requests, ideal * SECTOR / _LINE)
+            if passes < 1.5 * least or passes - least < requests:
+                continue
+            gain = launch.speedup({"L1 data stage": launch.without("L1 data stage", passes - least)})
+            text = (
+                f"a warp's {noun} takes {passes / requests:.1f} wavefronts of L1 where {least / requests:.1f} would "
+                f"hold its bytes: lanes that L1 serves together access different words of one bank in several lines. "
+                f"(l1tex__data_pipe_lsu_wavefronts)"
+            )
+            yield Hint(
+                "OPT" if gain >= WORTH else "INF",
+                f"bank conflicts of global {noun}s",
+                text,
+                gain,
+                "l1tex__data_pipe_lsu_wavefronts.sum",
+                passes,
+                *place,
+                _SAME_BANKS,
+            )
 
 
-def _passes(launch: LaunchAnalysis, one: np.ndarray) -> float:
-    return stages.request_passes(launch.counts.samples.get(int(np.argmax(one)), ()))
+def _passes(launch: LaunchAnalysis, chosen: np.ndarray) -> float:
+    """Passes of the data stage, from a request of each instruction."""
+    requests, samples = launch.counts.column("requests"), launch.counts.samples
+    return sum(float(requests[i]) * stages.request_passes(samples.get(int(i), ())) for i in np.flatnonzero(chosen))
 
 
 def reused(launch: LaunchAnalysis) -> Iterator[Hint]:

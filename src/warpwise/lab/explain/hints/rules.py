@@ -14,7 +14,7 @@ from warpwise.machine.counts import Counts
 __all__ = ["Hint", "hints"]
 
 RULES: tuple[Callable[[LaunchAnalysis], Iterator[Hint]], ...] = (
-    memory.uncoalesced, memory.reused, memory.narrow, memory.local, memory.atomics,
+    memory.uncoalesced, memory.l1_conflicts, memory.reused, memory.narrow, memory.local, memory.atomics,
     shared.conflicts, shared.crowded_atomics, shared.through_shared, shared.idle_barriers,
     launch.occupancy, launch.waves, launch.uneven, launch.small_grid, launch.overhead, launch.roof,
     instructions.divergence, instructions.waiting, instructions.division, instructions.double_precision,

@@ -3,17 +3,21 @@
 Derived from ncu on an H200 (benchmarks/results/h200): ``l1tex__t_output_wavefronts`` of microbenchmarks,
 ``l1tex__data_pipe_lsu_wavefronts`` and ``lts__xbar2lts_cycles_active`` of every rung.
 
-- The tag stage looks up at most four 128-byte lines per clock, and fewer if the lanes' addresses are scattered.
-- The data stage has 32 banks of 4 bytes, for L1 lines as for shared memory. Lanes that read different words of one
-  bank need one pass each: a column of 32 rows whose length is a multiple of 128 bytes needs 32 passes.
+- The tag stage looks up at most four 128-byte lines per clock, one in each tag bank. The tag bank of a line is the XOR
+  of all pairs of bits of the line's number: this gives the lookups of 146 of 151 patterns of the microbenchmarks.
+- The data stage has 32 banks of 4 bytes, for L1 lines as for shared memory. It serves the lines of each lookup
+  together, 32 lanes of up to 4 bytes, 16 lanes of 8 or 8 lanes of 16 bytes at a time. Lanes that read different words
+  of one bank need one pass each: a column of 32 rows whose length is a multiple of 128 bytes needs 32 passes. For 46
+  patterns of four rows 48 to 208 bytes apart, the mean error of the number of passes is 1.5 % (without the tag banks
+  18 %).
 - L2 receives a packet for each line that is read, one for each sector that is written, and one more, with the byte
   mask, for each line with a partially written sector.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -21,7 +25,8 @@ from warpwise.lab.explain.model.metrics import SECTOR, CounterTable
 from warpwise.machine.counts import Sample
 
 TAGS_AT_ONCE = 4
-BANKS, WORD = 32, 4
+BANKS, WORD, LINE = 32, 4, 128
+_PLACES = range(0, 64, TAGS_AT_ONCE)  # numbers of lines that are added: a mean over places in memory
 _GROUP = {8: 16, 16: 8}  # lanes served together, by bytes per lane
 
 
@@ -42,24 +47,46 @@ def data_passes(table: CounterTable) -> tuple[float, float]:
 
 
 def request_passes(samples: Sequence[Sample]) -> float:
-    """Passes of a request to global memory through the data stage, from the first sample."""
+    """Passes of a request to global memory through the data stage: the mean over places in memory where the lanes of
+    the first sample have the same distances."""
     if not samples:
         return 1.0
     sample = samples[0]
+    lanes = [lane for lane in range(32) if sample.lanes >> lane & 1]
+    if not lanes:
+        return 1.0
+    lines = {lane: sample.addresses[lane] // LINE for lane in lanes}
+    base = min(lines.values()) // TAGS_AT_ONCE * TAGS_AT_ONCE
+    total = sum(_passes(sample, {lane: line - base + place for lane, line in lines.items()}) for place in _PLACES)
+    return total / len(_PLACES)
+
+
+def _passes(sample: Sample, lines: Mapping[int, int]) -> int:
+    """``lines``: the number of the line that each lane reads. Lines of one tag bank are looked up one after another."""
+    found: defaultdict[int, int] = defaultdict(int)  # lines of each tag bank
+    lookups: dict[int, int] = {}
+    for line in lines.values():
+        if line not in lookups:
+            bank = tag_bank(line)
+            lookups[line] = found[bank]
+            found[bank] += 1
     group = _GROUP.get(sample.bytes, BANKS)
-    total = 0
-    for first in range(0, 32, group):
-        words = {
-            word
-            for lane in range(first, first + group)
-            if sample.lanes >> lane & 1
-            for word in range(sample.addresses[lane] // WORD, (sample.addresses[lane] + sample.bytes - 1) // WORD + 1)
-        }
-        of_bank: defaultdict[int, int] = defaultdict(int)
-        for word in words:
-            of_bank[word % BANKS] += 1
-        total += max(of_bank.values(), default=0)
-    return float(max(1, total))
+    words: defaultdict[tuple[int, int], set[int]] = defaultdict(
+        set
+    )  # of the lanes of a lookup that are served together
+    for lane, line in lines.items():
+        last = (sample.addresses[lane] + sample.bytes - 1) // WORD
+        words[lookups[line], lane // group].update(range(sample.addresses[lane] // WORD, last + 1))
+    return sum(max(Counter(word % BANKS for word in together).values()) for together in words.values())
+
+
+def tag_bank(line: int) -> int:
+    """One of four: the XOR of all pairs of bits."""
+    bank = 0
+    while line:
+        bank ^= line % TAGS_AT_ONCE
+        line //= TAGS_AT_ONCE
+    return bank
 
 
 def l2_packets(table: CounterTable) -> float:
