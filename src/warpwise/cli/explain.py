@@ -86,7 +86,7 @@ def explain(
             case = _case(op, kind, size, attributes)
             with console.status(f"{op.name} {rung.name}: checking and executing on the CPU"):
                 found = explain_rung(op, rung, case, kind, seed=seed, **options)
-            chosen = case or checkable(op, kind)
+            chosen = case or checkable(op, kind, rung)
             launches = launches_of(op, rung, chosen, kind, seed) if ncu else []
             name = f"{op.name} {rung.name}, {str(kind).removeprefix('torch.')}, seed {seed}"
             about = f"{name}: {_sizes(chosen)}"

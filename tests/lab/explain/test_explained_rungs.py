@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.lab.explain.handmade import SECTORS
 
-from warpwise import cuda, lab
+from warpwise import cuda, lab, operation
 from warpwise.cuda.launch.intercept import INTERCEPTORS
 from warpwise.device.target import sm_count
 from warpwise.lab.explain import memory
@@ -69,6 +69,16 @@ def test_a_rung_that_is_counted_alone_has_the_grid_of_the_target() -> None:
     rung = Rung("k01_sms", "a block per SM", "cuda", launch, source=None)  # type: ignore[arg-type]
     op = Op(toy().spec, (rung,))
     assert [lab.explain_rung(op, "k01", "small", checks=checks)[0].grid[0] for checks in ("none", "all")] == [132, 1]
+
+
+def test_a_rung_that_does_not_take_the_first_size_is_explained_at_another() -> None:
+    import warpwise.ops  # noqa: F401 - registers the operations
+
+    op = operation.get("potts_em_step")
+    case = checkable(op, torch.float32, op.rung("k07"))
+    assert case.attributes["bfloat16"] and case.sizes["domains"] == 32 and case.sizes["n"] < 10**6
+    large = replace(op.spec.sizes[4], sizes={"n": 10**6, "domains": 64, "width": 16, "restarts": 1})
+    assert checkable(op, torch.float32, op.rung("k07"), large).sizes["domains"] == 64
 
 
 def test_a_rung_is_checked_small_and_counted_large() -> None:

@@ -57,12 +57,12 @@ def explain_rung(
     """Explain each launch that ``rung`` of ``op`` makes, in order, for ``case`` (or the size of that name) and
     ``dtype``.
 
-    By default, ``case`` is the operation's first size, halved until a checked run takes about a second. If ``case`` is
-    larger, the rung is checked at that smaller size first, then ``case`` is counted without a check, and a caveat notes
-    this. Arguments that do not fit into memory are zeros that occupy none, which finds indices that wrap around at 32
-    bits. Inputs are made on ``device`` from ``seed``. For a case that is counted without a check, ``arguments(case)``
-    may return them instead: only the arguments that the operation mutates are changed. The other options are those of
-    ``explain``.
+    By default, ``case`` is the first size of the operation that the rung takes, halved until a checked run takes about
+    a second. If ``case`` is larger, the rung is checked at the first size, or at ``case``, halved in this way; then
+    ``case`` is counted without a check, and a caveat notes this. Arguments that do not fit into memory are zeros that
+    occupy none, which finds indices that wrap around at 32 bits. Inputs are made on ``device`` from ``seed``. For a
+    case that is counted without a check, ``arguments(case)`` may return them instead: only the arguments that the
+    operation mutates are changed. The other options are those of ``explain``.
 
     Raises ``ValueError`` if the rung does not support the case or launches no kernel, or if the arguments exceed the
     available memory and their shapes depend on values or PyTorch reads them, and what ``explain`` raises.
@@ -71,7 +71,7 @@ def explain_rung(
     rung = op.rung(rung) if isinstance(rung, str) else rung
     dtype = dtype or next(known for known in op.spec.dtypes if rung.dtypes is None or known in rung.dtypes)
     where = torch.device(device)
-    chosen = checkable(op, dtype) if case is None else _case(op, case)
+    chosen = checkable(op, dtype, rung) if case is None else _case(op, case)
     options = Options(target, blocks, budget, checks, timeout, keep=True)
     sparse = None
     if where.type == "cpu" and case is not None and arguments is None:
@@ -80,7 +80,7 @@ def explain_rung(
         require_memory(op, chosen, dtype)
     large = case is not None and checks != "none" and (sparse is not None or too_large(op, chosen, dtype))
     if large:
-        small = checkable(op, dtype)
+        small = checkable(op, dtype, rung, chosen)
         _collect(op, rung, small, dtype, where, seed, dataclasses.replace(options, blocks=1))
         options = dataclasses.replace(options, checks="none", keep=False)
     if sparse is not None:
@@ -158,20 +158,33 @@ _ZEROS = "The arguments do not fit into memory: they are zeros, so branches on t
 _LAUNCH_OPTIONS = ("timeout", "checks", "order", "seed")
 
 
-def checkable(op: Op, dtype: torch.dtype) -> Case:
-    """The operation's first size with its largest sizes halved until a checked run takes about a second."""
-    known = _CHECKABLE.get((op.name, dtype))
-    if known is not None:
-        return known
-    case = op.spec.sizes[0]
+def checkable(op: Op, dtype: torch.dtype, rung: Rung | None = None, *others: Case) -> Case:
+    """The operation's first size with its largest sizes halved until a checked run takes about a second. If ``rung``
+    does not take it, the first that it takes of ``others``, by default of the other sizes."""
+    first = _halved(op, op.spec.sizes[0], dtype)
+    if rung is None or _takes(op, rung, first, dtype):
+        return first
+    smaller = (_halved(op, case, dtype) for case in others or op.spec.sizes[1:])
+    return next((case for case in smaller if _takes(op, rung, case, dtype)), first)
+
+
+def _takes(op: Op, rung: Rung, case: Case, dtype: torch.dtype) -> bool:
+    return rung.limits(*op.spec.arguments(case, dtype, torch.device("cpu"), 0)) is None
+
+
+def _halved(op: Op, case: Case, dtype: torch.dtype) -> Case:
+    """``case`` with its largest sizes halved until a checked run takes about a second."""
+    key = op.name, str(case), dtype
+    if key in _HALVED:
+        return _HALVED[key]
     while too_large(op, case, dtype) and (largest := max(case.sizes.values())) > 1:
         # Every dimension of the largest size is halved, so square problems stay square.
         sizes = {name: size // 2 if size == largest else size for name, size in case.sizes.items()}
         case = dataclasses.replace(case, name=_described(sizes), sizes=sizes)
-    return _CHECKABLE.setdefault((op.name, dtype), case)
+    return _HALVED.setdefault(key, case)
 
 
-_CHECKABLE: dict[tuple[str, torch.dtype], Case] = {}
+_HALVED: dict[tuple[str, str, torch.dtype], Case] = {}
 
 
 def _described(sizes: Mapping[str, int]) -> str:
