@@ -164,7 +164,8 @@ def em_iteration(X: torch.Tensor, graph: Graph, centres: torch.Tensor) -> Iterat
     bounds = (0, *torch.tensor(graph.colour_counts).cumsum(0).tolist())
     linear, constant = centres[None].contiguous(), -centres.square().sum(1)[None] / 2
     edges = (graph.rowptr, graph.columns, graph.weights_or_none)
-    rows, features = rounded_rows(X, graph, 1, k, rounds=True), in_bfloat16(X) if saves_time(X, graph, 1, k) else X
+    rows = rounded_rows(X, graph, 1, k, rounds=True)
+    features = in_bfloat16(X) if saves_time(X, graph, k, n) else X
     args = (linear, constant, *edges, beta, external, None, bounds, 1.0, True, False)
     stored = q if rows is None else rows.copy_(q)
     cost, whole = operation.get("potts_em_step").spec.cost, stored if rows is None else rows_of(rows)

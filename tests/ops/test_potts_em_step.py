@@ -196,22 +196,41 @@ def rounds_features_too(rung: str, given_: dict[str, Any]) -> None:
     torch.testing.assert_close(sums, torch.einsum("nrk,nd->rkd", stored, features).float(), rtol=1e-4, atol=1e-4)
 
 
-# Rows that are an odd multiple of 16 bytes apart, multiples of 32 and of 64 bytes; last vectors with one to seven
-# domains, of two, four and eight.
+# Rows that are an odd multiple of 16 bytes apart, multiples of 32 and of 64 bytes; last vectors of four with one and
+# three domains, of eight with one to seven; a lane for each point.
 @pytest.mark.parametrize(
-    "domains,pitch", [(13, 16), (18, 32), (43, 48), (51, 56), (58, 64), (61, 64), (75, 80), (89, 96)]
+    "domains,pitch",
+    [
+        (3, 4),
+        (5, 8),
+        (13, 16),
+        (18, 32),
+        (43, 48),
+        (51, 56),
+        (52, 64),
+        (58, 64),
+        (61, 64),
+        (62, 64),
+        (63, 64),
+        (75, 80),
+        (89, 96),
+    ],
 )
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_padding_does_not_count(domains: int, pitch: int) -> None:
-    """NaN in the padding of q changes nothing and stays there; columns of zeros remain zeros."""
+    """NaN in the padding of q changes nothing and stays there, also after one column of zeros; columns of zeros remain
+    zeros."""
+    rung = "k07" if domains > 8 else "k08"
     given_ = arguments(60, domains, 5, 1, degree=8, bfloat16=True, bfloat16_features=True, return_derivatives=True)
     given_["features"], found = spec.padded(given_["features"]), list[tuple[torch.Tensor, ...]]()
-    for padding, whole in ((0.0, True), (0.0, False), (math.nan, False)):
+    for padding, columns in ((0.0, pitch), (0.0, domains), (math.nan, domains), (math.nan, domains + 1)):
         rows = torch.full((60, 1, pitch), padding, dtype=torch.bfloat16)
+        rows[..., domains:columns] = 0
+        before = rows.clone()
         q = rows[..., :domains].copy_(given_["q"])
-        outputs = ops.potts_em_step(**{**given_, "q": rows if whole else q}, rung="k07")
+        outputs = ops.potts_em_step(**{**given_, "q": rows[..., :columns]}, rung=rung)
         found.append((q.clone(), *(part for part in outputs if part is not None)))
-        torch.testing.assert_close(rows[..., domains:], torch.full_like(rows[..., domains:], padding), equal_nan=True)
+        torch.testing.assert_close(rows[..., domains:], before[..., domains:], equal_nan=True)
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
             assert torch.equal(one, two)
@@ -323,6 +342,7 @@ def test_limits(changed: dict[str, Any], message: str) -> None:
     "changed,error,message",
     [
         ({"q": torch.ones(40, 4)}, ValueError, "q with 3 dimensions"),
+        ({"q": torch.ones(40, 2, 3)}, ValueError, r"each of the 4 domains of linear, got \(40, 2, 3\)"),
         ({"constant": None}, ValueError, "both linear and constant"),
         ({"features": torch.ones(40, 2)}, ValueError, r"linear \(2, 4, 2\)"),
         ({"beta": torch.ones(3)}, ValueError, r"beta \(2,\)"),

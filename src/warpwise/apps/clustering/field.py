@@ -41,7 +41,7 @@ class MeanField:
 
     ``q`` is float32, or bfloat16 if ``rounding.empty_q`` made it so. On a GPU ``run`` iterates with ``q`` in bfloat16
     if a kernel takes that; its last iteration uses float32 unless ``exact`` is false. ``rounded`` is X in bfloat16
-    (``rounding.rounded_features``), which these iterations read in place of X, or None.
+    (``rounding.in_bfloat16``), which is read in place of X while q is bfloat16, or None.
     """
 
     def __init__(
@@ -64,7 +64,6 @@ class MeanField:
         self.X, self.graph, self.q, self.emission, self.mix = X, graph, q, emission, mix
         self.beta, self.external, self.interaction = beta, external, interaction
         self.sizes, self.temper, self.independent, self.rounded = sizes, temper, independent, rounded
-        self._reads_rounded = False
         self.bounds = (0, *accumulate(self.parallel.counts(graph)))
         self.colours = list(pairwise(self.bounds))
         self.likelihood: torch.Tensor | None = None
@@ -132,7 +131,7 @@ class MeanField:
         """Update the points of ``part``; return their sums of q, q X and the derivatives for beta."""
         linear = constant = None
         if self.mix is None and self.emission.linear:
-            features = self.rounded if self._reads_rounded and self.rounded is not None else self.X
+            features = self.X if self.rounded is None or self.q.dtype == torch.float32 else self.rounded
             linear, constant = self.emission.coefficients()
         else:
             features = self.scores()
@@ -320,23 +319,24 @@ class MeanField:
         tolerance: float = 0.0,
         least: int = 3,
         exact: bool = True,
+        again: bool = False,
     ) -> int:
         """EM until at most a fraction ``tolerance`` of the first fit's labels changes, after at least ``least``
         iterations; return the number of iterations.
 
-        ``highest_beta`` None keeps ``beta``. On a GPU the labels are compared in every fifth iteration, and q, and X if
-        there is ``rounded``, are bfloat16 in all iterations but, if ``exact``, the last one, before which ``rounded``
-        is freed.
+        ``highest_beta`` None keeps ``beta``. On a GPU the labels are compared in every fifth iteration. All iterations
+        but the last one, or all if not ``exact``, store q in bfloat16, if a kernel takes that, and read ``rounded`` if
+        it is given. Then ``rounded`` is freed, unless the fit will run ``again``.
         """
         rows = self._rounded() if not exact or iterations >= _LEAST_ROUNDED else None
         if rows is None:
+            self.rounded = self.rounded if again else None
             return self._iterate(iterations, highest_beta, tolerance, least)
-        self.q, self._reads_rounded = rows, True
+        self.q = rows
         done = self._iterate(iterations - exact, highest_beta, tolerance, least)
-        self._reads_rounded = False
         if not exact:
             return done
-        self.rounded = None
+        self.rounded = self.rounded if again else None
         self.q = rows.float()
         del rows
         return done + self._iterate(1, highest_beta, 0.0, least)

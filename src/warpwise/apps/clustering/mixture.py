@@ -24,7 +24,7 @@ from warpwise.apps.clustering.parameters import check_group, check_parameters, c
 from warpwise.apps.clustering.points import results
 from warpwise.apps.clustering.prediction import inferred, sampled, unsorted
 from warpwise.apps.clustering.ranks import Ranks
-from warpwise.apps.clustering.rounding import rounded_again
+from warpwise.apps.clustering.rounding import RoundingCheck
 from warpwise.apps.clustering.smoothing import noise_left, smooth
 from warpwise.apps.clustering.starts import Progress, best_start
 from warpwise.apps.clustering.threads import with_threads
@@ -338,12 +338,12 @@ class SpatialMixture(Estimator):
             emission = MarginalEmission(emission, missing)
         beta = model.beta / settings.scale if isinstance(self.beta, str) else X.new_full((1,), float(self.beta))
         state = (model.q, emission, model.mix, beta, external, interaction, None)
-        rounded = rounded_again(model.rounded, X is usual, X, here, model.emission)
-        final = MeanField(X, here, *state, temper, independent, parallel, rounded)
-        del model, state, rounded  # references to q and to features that the fit replaces or frees
+        rounds = model.rounded is not None and X is usual and RoundingCheck(model.emission).passes()
+        final = MeanField(X, here, *state, temper, independent, parallel, model.rounded if rounds else None)
+        del model, state  # references to arrays that the fit replaces or frees
         estimate = highest if isinstance(self.beta, str) else None
         least = 3 if missing is None else _LEAST_WITH_MISSING
-        self.n_iter_ = final.run(settings.max_iter, estimate, _TOLERANCE, least)
+        self.n_iter_ = final.run(settings.max_iter, estimate, _TOLERANCE, least, again=sizes is not None)
         if sizes is not None:
             # With beta fixed: adjusting the field while beta is estimated can drive beta to its bound.
             final.sizes = sizes.to(device)

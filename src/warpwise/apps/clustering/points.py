@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.apps.clustering.graph import Graph
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.potts_em_step.launches import rows_of
+from warpwise.ops.potts_em_step.spec import rows_of
 
 KERNELS = cuda.load(Path(__file__).with_suffix(".cu"))
 _THREADS, _BLOCKS_AN_SM = 256, 8  # kThreads

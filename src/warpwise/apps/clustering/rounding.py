@@ -12,8 +12,8 @@ from warpwise.ops.potts_em_step.spec import empty_rows
 from warpwise.ops.potts_em_step.tiles import Shape
 
 _MOST_INCREASE = 0.01  # of a covariance by rounded features
-# Points times domains, at least 8, times tiles of 16 features from which a fit with rounded features takes less time:
-# the copy and `Check` take time too.
+# The least points * max(domains, 8) * ceil(features / 16) for which rounding the features shortens a fit: below it, the
+# copy and the check take longer than they save.
 _LEAST_WORK = 2**22
 
 
@@ -35,13 +35,9 @@ def rounded_rows(
     with X in bfloat16 if it ``rounds``."""
     if interaction is not None or not kernels_take(X, graph):
         return None
-    pays = rounding_pays(*_sizes(X, graph, restarts, domains)) or (rounds and saves_time(X, graph, restarts, domains))
+    sizes = _sizes(X, graph, restarts, domains)
+    pays = rounding_pays(*sizes) or (rounds and rounding_features_pays(*sizes))
     return empty_rows(len(X), restarts, domains, X.device) if pays else None
-
-
-def rounded_features(X: torch.Tensor, graph: Graph, domains: int, check: Check) -> torch.Tensor | None:
-    """X ``in_bfloat16``; None unless that ``saves_time`` and the ``check`` passes."""
-    return in_bfloat16(X) if saves_time(X, graph, 1, domains) and check.passes() else None
 
 
 def in_bfloat16(X: torch.Tensor) -> torch.Tensor:
@@ -49,22 +45,11 @@ def in_bfloat16(X: torch.Tensor) -> torch.Tensor:
     return empty_rows(len(X), 1, X.shape[1], X.device)[:, 0].copy_(X)
 
 
-def rounded_again(
-    rounded: torch.Tensor | None, same: bool, X: torch.Tensor, graph: Graph, emission: Emission
-) -> torch.Tensor | None:
-    """``rounded_features`` of X at the parameters of ``emission``, where there were ``rounded`` ones; these if X is the
-    ``same``."""
-    if rounded is None:
-        return None
-    check = Check(emission)
-    return rounded if same and check.passes() else rounded_features(X, graph, emission.mean.shape[1], check)
-
-
-def saves_time(X: torch.Tensor, graph: Graph, restarts: int, domains: int) -> bool:
-    """Whether a fit takes less time with X in bfloat16 than in float32, if ``Check`` allows that."""
-    work = len(X) * max(domains, 8) * cdiv(X.shape[1], 16)
-    pays = work >= _LEAST_WORK and kernels_take(X, graph)
-    return pays and rounding_features_pays(*_sizes(X, graph, restarts, domains))
+def saves_time(X: torch.Tensor, graph: Graph, domains: int, points: int) -> bool:
+    """Whether a fit takes less time with X in bfloat16 than in float32, if ``RoundingCheck`` allows that. ``points``:
+    of a process, the same number in each."""
+    work = points * max(domains, 8) * cdiv(X.shape[1], 16)
+    return work >= _LEAST_WORK and kernels_take(X, graph) and rounding_features_pays(*_sizes(X, graph, 1, domains))
 
 
 def kernels_take(X: torch.Tensor, graph: Graph) -> bool:
@@ -76,9 +61,9 @@ def _sizes(X: torch.Tensor, graph: Graph, restarts: int, domains: int) -> tuple[
     return Shape(len(X), restarts, domains, X.shape[1]), sum(count > 0 for count in graph.colour_counts)
 
 
-class Check:
+class RoundingCheck:
     """Whether rounding the features to bfloat16 adds at most 1 % to the tied covariance of ``emission`` in any
-    direction. A GPU copies what that needs while the host goes on; ``passes`` waits for the copy.
+    direction. The constructor starts an asynchronous copy of the matrices to the host; ``passes`` waits for it.
 
     A rounding error that is uniform within a unit in the last place has a variance of at most 2^-14 / 12 of the mean
     square of the feature. The trace of the inverse covariance times these variances is a bound of the increase.
@@ -92,7 +77,7 @@ class Check:
         self._matrices.copy_(matrices, non_blocking=True)
         if matrices.is_cuda:
             self._copied = torch.cuda.Event()
-            self._copied.record()
+            self._copied.record(torch.cuda.current_stream(matrices.device))
 
     def passes(self) -> bool:
         if self._copied is not None:

@@ -16,7 +16,7 @@ from warpwise.apps.clustering.kmeans import assign, inertia, lloyd, most_probabl
 from warpwise.apps.clustering.parallel import Alone
 from warpwise.apps.clustering.points import q_of_labels
 from warpwise.apps.clustering.replay import Replay
-from warpwise.apps.clustering.rounding import Check, empty_q, in_bfloat16, saves_time
+from warpwise.apps.clustering.rounding import RoundingCheck, empty_q, in_bfloat16, saves_time
 from warpwise.apps.clustering.smoothing import smooth, width_of_parts
 from warpwise.ops import kmeans_update
 from warpwise.ops.potts_em_step.spec import softmax
@@ -66,16 +66,17 @@ def best_start(
     started = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
     first_group = next(started)
     groups: Iterable[torch.Tensor] = chain([first_group], started)
-    check = None  # whether X may be rounded; the host reads the answer when it has prepared more work
-    if types is None and saves_time(X, graph, 1, n_domains):
-        check = Check(_emission(X, first_group[:1], n_domains, total, parallel))
+    check = None
+    if types is None and saves_time(X, graph, n_domains, parallel.share):
+        check = RoundingCheck(_emission(X, first_group[:1], n_domains, total, parallel))
     del first_group
     replayed = X.is_cuda and len(X) <= _FEW_POINTS and types is None and type(parallel) is Alone
     replayed = replayed and n_init >= 3 * batch
     if batch >= n_init or replayed:
         groups = [torch.cat(list(groups))]
     rounds = check is not None and check.passes()
-    held = in_bfloat16(X) if rounds and (batch >= n_init or replayed) else None  # else copies: smoothed X is held too
+    # Otherwise each batch makes its own copy, since the smoothed features of later groups are in memory.
+    held = in_bfloat16(X) if rounds and (batch >= n_init or replayed) else None
 
     def rounded() -> torch.Tensor | None:
         return in_bfloat16(X) if rounds and held is None else held

@@ -11,7 +11,8 @@ from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_bound.spec import DTYPES, SPEC
-from warpwise.ops.potts_em_step.launches import in_rows, rows_of
+from warpwise.ops.potts_em_step.launches import in_rows
+from warpwise.ops.potts_em_step.spec import rows_of
 
 HERE = Path(__file__).parent
 THREADS = 256  # kThreads of k01

@@ -16,12 +16,13 @@
 #include "selection_neighbours.cuh"
 #include "selection_totals.cuh"
 
-// q: (N, restarts, pitch) in bfloat16, pitch a multiple of eight, aligned to 16 bytes; of a row the first `domains` are
-// q. features: (N, words) words of four bytes; of a row the first `width` numbers,
-// float or bfloat16 (X), are features, and the others are finite. The other arguments are those of
-// potts_em_step_in_fragments (k04), with partials (gridDim.x, restarts, kSlots, 32). A lane loads FLIGHT edges' rows of
-// q of its two points before it adds the first. FIELDS: external_row is not 0. SLOPES, NEAR: derivatives, and near, are
-// not null. LAST, TURN: see RowLanes. Cooperative grid: (blocks, restarts) of 32 * WARPS.
+// q: (N, restarts, pitch) in bfloat16, pitch a multiple of eight, aligned to 16 bytes. The first `domains` elements of
+// a row are q; with LAST = 0 the others up to the end of the last vector are zeros and are written. LAST, TURN: see
+// RowLanes. features: (N, words) words of four bytes; of a row the first `width` numbers, float or bfloat16 (X), are
+// features, and the others are finite. The other arguments are those of potts_em_step_in_fragments (k04), with partials
+// (gridDim.x, restarts, kSlots, 32). A lane loads FLIGHT edges' rows of q of its two points before it adds the first.
+// FIELDS: external_row is not 0. SLOPES, NEAR: derivatives, and near, are not null. Cooperative grid: (blocks,
+// restarts) of 32 * WARPS.
 template <class X, int WARPS, int BLOCKS, int GROUPS, int TILES, int STEPS, int FEATURES, int WARPS_M, int WARPS_N,
           int FLIGHT, bool LATE, bool DEFERS, bool RESTS, bool KEEPS, int LAST, bool FIELDS, bool WEIGHTED, bool SLOPES,
           bool NEAR, int TURN>
@@ -74,8 +75,8 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
   copy.copy(0, 0, present.first + after, present.end);
   Neighbours neighbours = {rows, nullptr, columns, weights, group, index};
   // The first rows of the next tile, if it has the same colour, are loaded before the last 16 points of the present one
-  // are updated. Chosen by times (NOTES.md): for a tile of 32 points, several tiles of 16 domains and up to 32
-  // features; for one of 16 points, 65 to 80 domains.
+  // are updated. Used where it measured faster (NOTES.md): 32 points per warp, more than 16 domains and up to 32
+  // features; or 16 points per warp, 65 to 80 domains and features in bfloat16.
   constexpr bool kTwice = Plan::kHalves > 1;
   constexpr bool kAhead =
       Plan::kOwn && !DEFERS && !LATE &&

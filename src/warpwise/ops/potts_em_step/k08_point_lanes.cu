@@ -13,8 +13,9 @@
 #include "warp_rows.cuh"
 
 // The arguments are those of potts_em_step_selection_products (k07), with pitch a multiple of OWN, four or eight, q
-// aligned to OWN elements, and partials (gridDim.x, restarts, kSlots, 32). FULL: a row has OWN domains, or is padded by
-// zeros, which are written again, and neither FIELDS nor NEAR. Cooperative grid: (blocks, restarts) of 32 * WARPS.
+// aligned to OWN elements, and partials (gridDim.x, restarts, kSlots, 32). FULL: all OWN elements of a row are
+// stored. Either domains is OWN, or the rest of the row is zeros and FIELDS and NEAR are false. Cooperative grid:
+// (blocks, restarts) of 32 * WARPS.
 template <int WARPS, int BLOCKS, int VECTORS, int OWN, bool FULL, bool FIELDS, bool WEIGHTED, bool SLOPES, bool NEAR>
 __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_point_lanes(
     __nv_bfloat16* q, const __nv_bfloat16* features, const float* linear, const float* constant, const int* rowptr,

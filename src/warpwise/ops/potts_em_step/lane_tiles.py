@@ -8,7 +8,7 @@ from warpwise.device.limits import RESERVED, SM_SHARED
 from warpwise.operation import cdiv
 
 WARPS = 4  # of a block
-# Resident blocks per SM for which a lane has registers, by the vectors of eight features up to which it has them.
+# (vectors, blocks): the resident blocks per SM, by measurement, for up to so many vectors of eight features.
 BLOCKS = (8, 4), (16, 3)
 MOST_VECTORS = BLOCKS[-1][0]
 

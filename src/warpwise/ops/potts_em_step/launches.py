@@ -274,7 +274,7 @@ def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor
             defers,
             rests,
             keeps,
-            0 if q.shape[2] > shape.domains else of_last_vector(shape.domains),
+            of_last_vector(shape.domains, q.shape[2]),
             external.shape[0] > 1,
             rest[4] is not None,
             derivatives is not None,
@@ -305,7 +305,7 @@ def point_lanes(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest
     partials = beta.new_empty((grid, shape.restarts, tile.slots, 32))
     *numbers, bytes, _ = tile
     fields = external.shape[0] > 1
-    full = shape.domains == tile.own or (q.shape[2] > shape.domains and near is None and not fields)
+    full = shape.domains == tile.own or (q.shape[2] >= tile.own and near is None and not fields)
     given = full, fields, rest[4] is not None, derivatives is not None, near is not None
     flags = (str(flag).lower() for flag in given)
     launch = POINT_LANES[f"potts_em_step_point_lanes<{', '.join((*map(str, numbers), *flags))}>"]

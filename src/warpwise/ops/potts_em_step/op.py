@@ -57,10 +57,11 @@ def potts_em_step(
     ``near`` and ``derivatives`` are those of the posterior before it is rounded; ``counts`` and ``sums`` of that or, by
     some rungs, of the rounded one. With q in bfloat16 and ``linear`` given, ``features`` may be bfloat16 too. A kernel
     then represents an element of ``linear`` as the sum of two bfloat16 numbers (relative error at most 2^-17). Rows of
-    both may be padded, as those of ``spec.empty_rows`` are, so that a kernel takes them by loads of 16 bytes: the
-    padding must be finite and is not written. Kernels take features in bfloat16 in such rows only. Columns of q from K
-    on must be zeros and remain zeros: given ``spec.rows_of(q)`` for a q of ``spec.empty_rows``, a
-    kernel also writes the zeros of the padding, which takes less time.
+    both may be padded, as those of ``spec.empty_rows`` are, so that a kernel takes them by loads of 16 bytes. The
+    padding is not written; that of features must be finite. Kernels take features in bfloat16 in such rows only.
+
+    q may have more than K columns: those from K on must be zeros, which is not checked, and remain zeros. Given whole
+    rows, ``spec.rows_of(q)`` for a q of ``spec.empty_rows``, a kernel stores whole vectors, which takes less time.
 
     Not differentiable. ``rung`` names one kernel of the ladder (float32 or q and features as above, int32). Raises
     ``TypeError`` or ``ValueError`` that names the argument. The contents of the graph are not checked.

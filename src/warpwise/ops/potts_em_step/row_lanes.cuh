@@ -5,20 +5,22 @@
 
 #include <warpwise/core/float4.cuh>
 
+#include "colours.cuh"
 #include "fragments.cuh"
 
-// Rows of q in bfloat16: in a load lane (g, t) has a vector of 2 W adjacent domains, W = 4 in each four tiles of 16
-// domains, else 2 or 1. After the product of a selection matrix and these vectors, whose columns are pairs of domains,
-// lane (g, t) holds point g of a group and the vectors of lanes with g = 2 t and 2 t + 1, in pair i of tile i. These
-// are vectors t and t + 4 if W = 4, so that four lanes store 64 adjacent bytes at once, else 2 t and 2 t + 1. LAST: the
-// domains of the last of the vectors that a lane stores, of eight, or of four if W is 1; 0 if all exist, or if zeros
-// may be written in their place. Those that do not exist are neither used nor written.
+// In a load lane (g, t) has a vector of 2 W adjacent domains, W = 4 in each four tiles of 16 domains, else 2 or 1. In
+// the product of a selection matrix and word i of these vectors, column n is word i of vector n. Lane (g, t) then
+// holds, for point g of a group, the vectors that lanes with g = 2 t and 2 t + 1 loaded: tile `base + i` has their word
+// i. These are vectors t and t + 4 if W = 4, so that four lanes store 64 adjacent bytes at once, else 2 t and 2 t + 1.
 //
-// L1 takes a load of 16 bytes per lane in steps of eight lanes, (g, t) with two g: vectors v and v + 4 of four rows.
-// These have different banks if the rows are an odd multiple of 16 bytes apart. Else a TURN exchanges vectors: lane
-// (g, t) loads v ^ t in place of v if the distance is a multiple of 64 bytes (1), v ^ t / 2 if of 32 bytes (2). A load
-// of 8 bytes per lane has steps of 16 lanes, two adjacent pairs of vectors of four rows, and v ^ 4 (t / 2) with TURN 1.
-// The sum of point p is then in the lane with index t ^ turn(p), and `restore` moves it.
+// LAST: how many domains the last stored vector has, of eight, or of four if W is 1. 0: all exist, or the row has zeros
+// in their place, which are stored again. Otherwise elements that are not domains are neither used nor written.
+//
+// L1 takes a load of 16 bytes per lane in steps of eight lanes, (g, t) with two g: vectors v and v + 4 of four rows. Of
+// consecutive rows these have different banks if the rows are an odd multiple of 16 bytes apart. For multiples of 32
+// bytes (TURN > 0) lane (g, t) loads v ^ t in place of v. A load of 8 bytes per lane has steps of 16 lanes, two pairs
+// of adjacent vectors of four rows; for multiples of 64 bytes (TURN 1) lane (g, t) loads v ^ 4 (t / 2). The sum of
+// point p is then in the lane with index t ^ turn(p), and `restore` moves it.
 template <int TILES, int LAST = 0, int TURN = 0>
 struct RowLanes {
   static constexpr int kWide = TILES / 4, kRest = TILES % 4;
@@ -42,15 +44,16 @@ struct RowLanes {
   static __device__ constexpr bool complete(int load) { return first_of(load) + width(first_of(load)) < TILES; }
   static __device__ constexpr bool shares(int load) { return load > 0 && load < kWide && complete(load); }
 
-  const char* lanes[kLoads];  // the lane's first domain in row 0; of a domain that exists
+  const char* lanes[kLoads];  // in row 0: the lane's vector, or the first one of the load if that does not exist
   unsigned row_bytes;
-  int last;              // the index of the last vector of the last load
-  unsigned half, whole;  // masks of its word that has one domain, if kLast is odd, and of those that have none
+  int last;  // the number of the last vector in the last load
+  // Masks of the lane with this vector, for its word with one domain and its words with none; all ones in other lanes.
+  unsigned half, whole;
 
-  // What index `t` is XORed with for the rows of point `point`.
+  // turn: the index of a lane is XORed with this for rows of point `point`. turns: whether it can be other than 0.
   static __device__ constexpr bool turns(int width) { return width == 4 ? TURN > 0 : width == 2 && TURN == 1; }
   static __device__ int turn(int width, int point) {
-    return !turns(width) ? 0 : width == 2 ? point % 4 / 2 * 2 : TURN == 1 ? point % 4 : point % 4 / 2;
+    return !turns(width) ? 0 : width == 2 ? point % 4 / 2 * 2 : point % 4;
   }
 
   __device__ RowLanes(const __nv_bfloat16* q, int row, int group, int index, int domains) : row_bytes(2 * row) {
@@ -59,9 +62,9 @@ struct RowLanes {
       const int m = first_of(l), w = width(m), t = group / 2 ^ turn(w, index),
                 own = 16 * m + 2 * w * vector(w, t, group % 2), k = own < domains ? own : 16 * m;
       lanes[l] = held(reinterpret_cast<const char*>(q + k));
-      whole = k + 2 * w > domains ? 0 : ~0u;
-      half = whole | 0xffffu;
+      if (l + 1 == kLoads) whole = k + 2 * w > domains ? 0 : ~0u;
     }
+    half = whole | 0xffffu;
     last = (domains - 1) % (16 * kEnd) / (2 * kEnd);
   }
 
@@ -89,8 +92,8 @@ struct RowLanes {
     }
   }
 
-  // Moves the sums of point `group` to the lanes that have its other values. Clears those of pairs that do not exist in
-  // the last vector, unless their words were masked: the numbers in their place may be NaN.
+  // Moves the sums of point `group` to the lanes whose domains they are. Sets to zero the sums of words without domains
+  // in the last vector, where `used` does not mask them: the memory there may hold NaN.
   __device__ void restore(float (&around)[TILES][4], int group, int index) const {
     const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -107,8 +110,9 @@ struct RowLanes {
     }
   }
 
-  // Masks a loaded word when it is used. A mask right after the load would wait for the load. Zero times NaN is NaN: a
-  // domain that does not exist is masked if a product has it in a column with domains that exist.
+  // Masks a loaded word when it is used. A mask right after the load would wait for the load. Zero times NaN is NaN, so
+  // a word is masked if its column of the product also has domains that exist: the word with one domain and, with a
+  // turn, all words without domains.
   __device__ unsigned used(int m, unsigned word) const {
     const int i = m - (TILES - kEnd) - kLast / 2;  // 0: the first word that has not two domains
     if (kLast % 2 && i == 0) return word & half;

@@ -51,7 +51,9 @@ def float32_fits(takes: Callable[..., str | None], only_features: bool) -> Calla
 def without_columns_of_zeros(takes: Callable[..., str | None]) -> Callable[..., str | None]:
     def fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
         domains = domains_of(features, rest[0])
-        return takes(q, features, *rest) if q.shape[2] == domains else f"takes q of {domains} columns, one per domain"
+        if q.shape[2] != domains:
+            return f"takes q of {domains} columns, one per domain, not {q.shape[2]}"
+        return takes(q, features, *rest)
 
     return fits
 

@@ -46,8 +46,8 @@ __device__ inline void load_step(unsigned (&large)[Plan::kHalves][4], unsigned (
   }
 }
 
-// Computes scores[p][m][h][2 j + x] = offset + coefficients . x for point `group` of group j of half p, and domain h of
-// pair 2 t + x of tile m. x: as for load_step. coefficients: at this lane; offsets: at 2 index.
+// Computes scores[p][m][h][2 j + x] = offset + coefficients . x for point `group` of group j of half p, and domain
+// `Lanes::domain(m, t, h, x)`. x: as for load_step. coefficients: at this lane; offsets: at 2 index.
 template <class Plan>
 __device__ inline void find_scores(float (&scores)[Plan::kHalves][Plan::TILES][2][4], const float* x,
                                    const float* coefficients, const float* offsets) {

@@ -40,15 +40,15 @@ class SelectionTile(NamedTuple):
     slots: int
 
 
-def of_last_vector(domains: int) -> int:
-    """The domains of the last vector of a row that a lane of k07 stores, of four domains if the last load of a row has
-    one tile, else of eight; 0 if all exist."""
-    return domains % (4 if cdiv(domains, 16) % 2 else 8)
+def of_last_vector(domains: int, columns: int) -> int:
+    """LAST of RowLanes in row_lanes.cuh, for rows of q with ``columns``, of which those from ``domains`` on are zeros.
+    A vector has four domains in the last tile of an odd number of tiles, else eight."""
+    vector = 4 if cdiv(domains, 16) % 2 else 8
+    return domains % vector if columns < cdiv(domains, vector) * vector else 0
 
 
 def turn_of(tiles: int, pitch: int) -> int:
-    """How a lane exchanges the vectors that it loads, for ``pitch`` elements from row to row of q and ``tiles`` of 16
-    domains: TURN of RowLanes in row_lanes.cuh."""
+    """TURN of RowLanes in row_lanes.cuh, for ``pitch`` elements from row to row of q and ``tiles`` of 16 domains."""
     return 1 if pitch % 32 == 0 and tiles > 1 else 2 if pitch % 16 == 0 and tiles > 3 else 0
 
 
@@ -169,9 +169,8 @@ EXACT_FEW = (
     (16, SelectionChoice(8, 1, 2, 8, own=True)),
     (24, SelectionChoice(12, 1, 2, 8, own=True)),
 )
-# As EXACT_CHOICES, for more warps than 8 warps of 32 points take at once, and as many as 12 warps of 16 points take in
-# two rounds.
-EXACT_TWICE = {tiles: SelectionChoice(12, 1, 2, 8, own=True) for tiles in (3, 4)}
+# For 33 to 64 domains and colours that 8 warps of 32 points process in two rounds, and 12 warps of 16 points too.
+EXACT_TWICE, TWICE = EXACT_FEW[-1][1], range(33, 49)
 
 
 def selection_tile_of(domains: int, row: Row, warps_an_sm: int = MOST_WARPS) -> SelectionTile | None:
@@ -193,8 +192,8 @@ def _choices(tiles: int, exact: bool, warps_an_sm: int) -> Iterator[SelectionCho
         yield few
         if few.own:  # the moments of its own points may not fit in shared memory
             yield few._replace(own=False)
-    if exact and tiles in EXACT_TWICE and 32 < warps_an_sm <= 48:
-        yield EXACT_TWICE[tiles]
+    if exact and tiles in (3, 4) and warps_an_sm in TWICE:
+        yield EXACT_TWICE
     if warps_an_sm > MANY_WARPS and not exact:
         yield from SELECTION_MANY.get(tiles, ())
     yield from (EXACT_CHOICES if exact else SELECTION_CHOICES)[tiles]

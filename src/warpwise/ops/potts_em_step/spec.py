@@ -42,7 +42,8 @@ def check(
     domains, width = domains_of(features, linear), features.shape[1]
     if width_of_q < domains:
         name = "features" if linear is None else "linear"
-        raise ValueError(f"{OP}: expected q with a column for each of the {domains} domains of {name}, got {q.shape}")
+        got = tuple(q.shape)
+        raise ValueError(f"{OP}: expected q with a column for each of the {domains} domains of {name}, got {got}")
     name_of_like, like = ("beta", beta) if rounds(q, beta) else ("q", q)
     rounded = linear is not None and rounds(q, beta) and rounds(features, beta)
     if rounded and len(features) != n:
