@@ -74,6 +74,17 @@ def some(width: int, *names: str) -> dict[str, list[int]]:
     return {name: offsets for name, offsets in patterns(width).items() if name in names}
 
 
+def four_rows(width: int) -> dict[str, list[int]]:
+    """Lane (g, t) reads vector g of row t, or vector g ^ 2 t ("exchanged"); rows are so many bytes apart."""
+    found = {}
+    for distance in (64, 80, 96, 128, 144, 160, 176, 192, 208):
+        if distance >= 8 * width:
+            places = [(distance * (lane % 4), lane // 4, lane % 4) for lane in LANES]
+            found[f"rows_{distance}"] = [row + width * g for row, g, _ in places]
+            found[f"rows_{distance}_exchanged"] = [row + width * (g ^ 2 * t) for row, g, t in places]
+    return found
+
+
 def matrix_rows(matrices: int) -> dict[str, list[int]]:
     """Addresses of the 16-byte rows of 8 x 8 matrices for ldmatrix: lanes 8 i to 8 i + 7 give those of matrix i."""
     found = {"consecutive": [16 * lane for lane in LANES]}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from benchmarks.microbenchmarks.patterns import ALL, FEW, LANES, MASKS, MORE, matrix_rows, patterns, some
+from benchmarks.microbenchmarks.patterns import ALL, FEW, LANES, MASKS, MORE, four_rows, matrix_rows, patterns, some
 
 Argument = Literal["out", "data", "counter", "sum"]
 WIDTHS = (1, 2, 4, 8, 16)
@@ -82,6 +82,8 @@ def global_memory() -> Iterator[Question]:
         chosen = patterns(width) if width >= 4 else some(width, *FEW)
         yield from _each("global", "global.cu", f"global_load<{width}>", chosen, "out", "data")
         yield from _each("global", "global.cu", f"global_store<{width}>", some(width, *FEW), "data")
+        if width >= 4:
+            yield from _each("global", "global.cu", f"global_load<{width}>", four_rows(width), "out", "data")
     for way in ("read_only", "cached_in_l2", "streaming", "volatile", "generic"):
         for width in (4, 16):
             chosen = some(width, "same", "consecutive", "stride_4", "random_2000_0")

@@ -34,9 +34,14 @@ from warpwise.lab.profile.ncu.metrics import CACHES, GLOBAL, SHARED, SOURCE
 HERE = Path(__file__).parent
 SCHEMA = 1
 RECORD = ROOT / "benchmarks" / "results" / "h200" / "microbenchmarks.json"
+WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.sum"  # of L1 lines too, with some of the rest of the kernel
 METRICS = {
     "shared": SHARED,
-    "global": (*GLOBAL, *(name for name in CACHES if name.startswith("lts__t_sectors_srcunit_tex") or "_op_" in name)),
+    "global": (
+        *GLOBAL,
+        WAVEFRONTS,
+        *(name for name in CACHES if name.startswith("lts__t_sectors_srcunit_tex") or "_op_" in name),
+    ),
     "source": SOURCE,
 }
 CONSTANTS = ("active", "offsets")
