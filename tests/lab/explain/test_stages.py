@@ -35,7 +35,7 @@ def test_lines_of_one_tag_bank_are_served_one_after_another() -> None:
     [
         (128, 16, False, 16), (128, 16, True, 4), (144, 16, False, 11.8), (160, 16, False, 7.1), (160, 16, True, 13.6),
         (192, 16, False, 11.75), (192, 16, True, 7.7), (208, 16, False, 9.7), (64, 8, False, 4), (96, 8, False, 2.3),
-        (192, 8, False, 6), (160, 4, False, 1.5), (192, 4, False, 3),
+        (192, 8, False, 6),
     ],
 )  # fmt: skip
 def test_wavefronts_of_rows(distance: int, width: int, turns: bool, wavefronts: float) -> None:

@@ -108,9 +108,8 @@ def l1_conflicts(launch: LaunchAnalysis) -> Iterator[Hint]:
 
 
 def _passes(launch: LaunchAnalysis, chosen: np.ndarray) -> float:
-    """Passes of the data stage, from a request of each instruction."""
-    requests, samples = launch.counts.column("requests"), launch.counts.samples
-    return sum(float(requests[i]) * stages.request_passes(samples.get(int(i), ())) for i in np.flatnonzero(chosen))
+    """Passes of the data stage."""
+    return sum(stages.instruction_passes(launch.table, int(i)) for i in np.flatnonzero(chosen))
 
 
 def reused(launch: LaunchAnalysis) -> Iterator[Hint]:
