@@ -62,6 +62,23 @@ def test_labels_of_two_processes_are_those_of_one(tmp_path: Path) -> None:
                     assert np.allclose(found[name], value, rtol=1e-3, atol=1e-3), name
 
 
+def fit_rounded(rank: int, folder: Path) -> None:
+    """Fits that round features if a process has as many points as the smallest block, and if as many as the largest."""
+    own = [len(block_of(grid(SHAPE), number, 3).ids) for number in range(3)]
+    assert min(own) < max(own)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rounding, "kernels_take", lambda X, graph: True)
+        for points in (160, min(own), max(own)):
+            patch.setattr(rounding, "_LEAST_WORK", 8 * points)
+            SpatialMixture(3, n_init=2, max_iter=6, random_state=0).fit(
+                DATA.X, shape=SHAPE, group=torch.distributed.group.WORLD
+            )
+
+
+def test_processes_with_halos_of_different_sizes_decide_together(tmp_path: Path) -> None:
+    in_processes(fit_rounded, tmp_path, 3)
+
+
 def test_blocks_of_a_graph_cover_its_points_and_agree_on_what_they_exchange() -> None:
     graph = grid((9, 14))
     blocks = [block_of(graph, rank, 3) for rank in range(3)]
