@@ -84,8 +84,7 @@ def test_a_kernel_that_does_not_end_times_out(name: str, dtype: str, checks: str
 @pytest.mark.parametrize(
     "name,blocks,text",
     [
-        # The timeout occurs in a barrier, outside the kernel's code, or before a thread's first barrier.
-        ("waits", 1, r"__syncthreads\(\);|__global__ void waits.*"),
+        ("waits", 1, r"__syncthreads\(\);"),  # the timeout occurs in a barrier, outside the kernel's code
         ("nothing", 2**31 - 1, r"__global__ void nothing.*"),  # the timeout occurs between two threads
         ("brief", 2**31 - 1, r"__global__ void brief.*|if \(threadIdx.x == 0\)|p\[0\] = 1;"),
         ("spin", 1, r"while \(\*p == 0\) \{\}"),  # yields at every poll: the timer may fire in the scheduler
@@ -94,7 +93,7 @@ def test_a_kernel_that_does_not_end_times_out(name: str, dtype: str, checks: str
 def test_a_timeout_reports_the_last_known_line(name: str, blocks: int, text: str, checks: str) -> None:
     for attempt in range(4):
         with pytest.raises(KernelTimeout, match="still running") as caught:
-            MODULE[name][blocks, 64](np.zeros(1, "i4"), timeout=0.01 + 0.003 * attempt, checks=checks)
+            MODULE[name][blocks, 64](np.zeros(1, "i4"), timeout=0.1 + 0.003 * attempt, checks=checks)
         access = caught.value.finding.access
         assert re.fullmatch(text, access.text) and access.line > 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from benchmarks.microbenchmarks.patterns import four_rows
 from tests.lab.explain.handmade import SOMETIMES, Row, explained, load, made, row, sample
 from tests.lab.explain.test_time_model import naive_matmul
 
@@ -43,21 +44,18 @@ def test_broadcast_and_dense_accesses_are_coalesced() -> None:
     assert not {"uncoalesced loads", "uncoalesced stores"} & titles(explained(counts)[2])
 
 
-def rows(distance: int, turns: bool) -> Sample:
-    """Lane (g, t) reads vector g of 16 bytes of row t, or vector g ^ 2 t."""
-    vectors = [lane // 4 ^ (2 * (lane % 4) if turns else 0) for lane in range(32)]
-    addresses = tuple(distance * (lane % 4) + 16 * vector for lane, vector in enumerate(vectors))
-    return replace(sample(0, 16, bytes=16), addresses=addresses)
+def rows(name: str) -> Sample:
+    return replace(sample(0, 16, bytes=16), addresses=tuple(four_rows(16)[name]))
 
 
 def test_bank_conflicts_of_rows_that_fill_their_sectors() -> None:
     """As rows of q of 64 domains in potts_em_step. On an H200 ncu counts 16 wavefronts; 4 with exchanged vectors."""
     row_loads = load("LDG.E.128", 9, 10**6, sectors=16, ideal=16, tags=4, bytes=512)
-    found = explained(made(row_loads, samples={0: (rows(128, turns=False),)}))[2]
+    found = explained(made(row_loads, samples={0: (rows("rows_128"),)}))[2]
     hint = titled(found, "bank conflicts of global loads")
     assert hint is not None and hint.line == 9 and "takes 16.0 wavefronts of L1 where 4.0 would" in hint.text
     assert hint.speedup is not None and hint.speedup > 1.5 and "uncoalesced loads" not in titles(found)
-    turned = made(row_loads, samples={0: (rows(128, turns=True),)})
+    turned = made(row_loads, samples={0: (rows("rows_128_exchanged"),)})
     assert "bank conflicts of global loads" not in titles(explained(turned)[2])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from benchmarks.microbenchmarks.patterns import four_rows
 from tests.lab.explain.handmade import load, made, row, sample
 
 from warpwise.lab.explain.model import stages
@@ -39,12 +40,10 @@ def test_lines_of_one_tag_bank_are_served_one_after_another() -> None:
     ],
 )  # fmt: skip
 def test_wavefronts_of_rows(distance: int, width: int, turns: bool, wavefronts: float) -> None:
-    total = 0.0
+    total, offsets = 0.0, four_rows(width)[f"rows_{distance}{'_exchanged' if turns else ''}"]
     for first in range(0, 128, 4):
-        places = [
-            distance * (first + lane % 4) + width * (lane // 4 ^ (2 * (lane % 4) if turns else 0)) for lane in range(32)
-        ]
-        total += stages.request_passes((replace(sample(0, 0, bytes=width), addresses=tuple(places)),))
+        places = tuple(distance * first + offset for offset in offsets)
+        total += stages.request_passes((replace(sample(0, 0, bytes=width), addresses=places),))
     assert total / 32 == pytest.approx(wavefronts, rel=0.05)
 
 

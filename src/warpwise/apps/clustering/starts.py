@@ -72,11 +72,12 @@ def best_start(
     del first_group
     replayed = X.is_cuda and len(X) <= _FEW_POINTS and types is None and type(parallel) is Alone
     replayed = replayed and n_init >= 3 * batch
-    if batch >= n_init or replayed:
+    joined = batch >= n_init or replayed
+    if joined:
         groups = [torch.cat(list(groups))]
     rounds = check is not None and check.passes()
     # Otherwise each batch makes its own copy, since the smoothed features of later groups are in memory.
-    held = in_bfloat16(X) if rounds and (batch >= n_init or replayed) else None
+    held = in_bfloat16(X) if rounds and joined else None
 
     def rounded() -> torch.Tensor | None:
         return in_bfloat16(X) if rounds and held is None else held
@@ -181,9 +182,7 @@ class _Best:
         """The kept fit."""
         parts, q = self.parts, self.parts["q"].float()
         emission = Emission.fitted(parts["mean"], parts["scale"], total, parallel)
-        external, betas = X.new_zeros(1, 1, q.shape[2]), X.new_full((1,), beta)
-        given = (X, graph, q, emission, parts.get("mix"), betas, external)
-        return MeanField(*given, temper=temper, parallel=parallel, rounded=rounded)
+        return _mean_field(X, graph, q, emission, parts.get("mix"), beta, temper, parallel, rounded)
 
 
 def _start_labels(
@@ -263,11 +262,23 @@ def _model(
             out = empty_q(X, graph, restarts, n_domains, rounded is not None)
         else:
             out = X.new_empty(len(X), restarts, n_domains)
-    q = q_of_labels(labels, n_domains, out)
-    external = X.new_zeros(1, 1, n_domains)
-    betas = X.new_full((restarts,), beta)
-    given = (X, graph, q, emission, mix, betas, external)
-    return MeanField(*given, temper=temper, parallel=parallel, rounded=rounded)
+    return _mean_field(X, graph, q_of_labels(labels, n_domains, out), emission, mix, beta, temper, parallel, rounded)
+
+
+def _mean_field(
+    X: torch.Tensor,
+    graph: Graph,
+    q: torch.Tensor,
+    emission: Emission,
+    mix: torch.Tensor | None,
+    beta: float,
+    temper: float,
+    parallel: Alone,
+    rounded: torch.Tensor | None,
+) -> MeanField:
+    """Fits at one ``beta``, without an external field."""
+    external, betas = X.new_zeros(1, 1, q.shape[2]), X.new_full((q.shape[1],), beta)
+    return MeanField(X, graph, q, emission, mix, betas, external, temper=temper, parallel=parallel, rounded=rounded)
 
 
 def _emission(X: torch.Tensor, labels: torch.Tensor, n_domains: int, total: torch.Tensor, parallel: Alone) -> Emission:

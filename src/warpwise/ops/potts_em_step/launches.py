@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -253,65 +253,72 @@ def _by_fragments(
            *shape[1:], *external_strides(external), temper)  # fmt: skip
 
 
+class RowsLaunch(NamedTuple):
+    """A launch of k07 or k08: its template arguments ``before`` and ``after`` those that both kernels have, blocks of a
+    restart, warps and bytes of shared memory of a block, and sums of a lane."""
+
+    before: tuple[Any, ...]
+    after: tuple[Any, ...]
+    blocks: int
+    warps: int
+    bytes: int
+    slots: int
+
+
 def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
-    counts, sums, derivatives, near = outputs
-    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
-    shape, rows, row = shape_of(q, features, linear), rows_of(q), words_of(features)
-    if (ends := _colours_of(shape, outputs, bounds)) is None:
-        return
-    assert row is not None  # limits
-    tile = selection_tile_of(shape.domains, row, warps_an_sm(q, _largest(ends)))
-    assert tile is not None and rows is not None  # limits, in_rows
-    resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
-    tiles = cdiv(_largest(ends), 8 * tile.groups * (tile.warps if tile.warps_n else 1))
-    grid = _balanced(tiles, resident) if tile.warps_n else min(tiles, resident)  # a warp has tiles of its own, or not
-    partials = beta.new_empty((grid, shape.restarts, tile.slots, 32))
-    *numbers, late, defers, rests, keeps, bytes, _ = tile
-    flags = (
-        str(flag).lower()
-        for flag in (
-            late,
-            defers,
-            rests,
-            keeps,
-            of_last_vector(shape.domains, q.shape[2]),
-            external.shape[0] > 1,
-            rest[4] is not None,
-            derivatives is not None,
-            near is not None,
-            turn_of(tile.tiles, shape.restarts * rows.shape[2]),
-        )
-    )
-    options = ", ".join((cuda.ctype(features.dtype), *map(str, numbers), *flags))
-    name = f"potts_em_step_selection_products<{options}>"
-    launch = SELECTION_PRODUCTS[name][(grid, shape.restarts), 32 * tile.warps, bytes]
-    launch(rows, features_in_rows(features), linear, constant, *graph, beta, external, partials, sums, counts,
-           derivatives, near, ends, *shape[1:], row.words, rows.shape[2], *external_strides(external),
-           temper)  # fmt: skip
+    def plan(shape: Shape, row: Row, most: int, pitch: int) -> RowsLaunch:
+        tile = selection_tile_of(shape.domains, row, warps_an_sm(q, most))
+        assert tile is not None  # limits
+        resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
+        tiles = cdiv(most, 8 * tile.groups * (tile.warps if tile.warps_n else 1))
+        # If warps_n is 0, a warp has tiles of its own.
+        blocks = _balanced(tiles, resident) if tile.warps_n else min(tiles, resident)
+        *numbers, bytes, slots = tile
+        before = cuda.ctype(features.dtype), *numbers, of_last_vector(shape.domains, q.shape[2])
+        after = (turn_of(tile.tiles, shape.restarts * pitch),)
+        return RowsLaunch(before, after, blocks, tile.warps, bytes, slots)
+
+    _by_rows(outputs, (q, features, *rest), SELECTION_PRODUCTS, "potts_em_step_selection_products", plan)
 
 
 def point_lanes(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    def plan(shape: Shape, row: Row, most: int, pitch: int) -> RowsLaunch:
+        tile = lane_tile_of(shape.domains, row.words)
+        assert tile is not None  # limits
+        resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
+        tiles, sms = cdiv(most, 32), max(1, sm_count(q) // shape.restarts)
+        blocks = min(tiles, max(sms, _balanced(cdiv(tiles, tile.warps), resident)))
+        *numbers, bytes, slots = tile
+        fields, near = rest[6].shape[0] > 1, outputs[3] is not None
+        full = shape.domains == tile.own or (q.shape[2] >= tile.own and not near and not fields)
+        return RowsLaunch((*numbers, full), (), blocks, tile.warps, bytes, slots)
+
+    _by_rows(outputs, (q, features, *rest), POINT_LANES, "potts_em_step_point_lanes", plan)
+
+
+def _by_rows(
+    outputs: Outputs,
+    args: tuple[Any, ...],
+    module: cuda.Module,
+    kernel: str,
+    plan: Callable[[Shape, Row, int, int], RowsLaunch],
+) -> None:
+    """The launch of k07 and k08. ``plan`` takes the sizes, the rows of features, the points of the largest colour, and
+    the elements from row to row of q."""
     counts, sums, derivatives, near = outputs
-    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
+    q, features, linear, constant, *graph, beta, external, _, bounds, temper, _, _ = args
     shape, rows, row = shape_of(q, features, linear), rows_of(q), words_of(features)
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
     assert row is not None and rows is not None  # limits, in_rows
-    tile = lane_tile_of(shape.domains, row.words)
-    assert tile is not None  # limits
-    tiles, sms = cdiv(_largest(ends), 32), max(1, sm_count(q) // shape.restarts)
-    resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
-    grid = min(tiles, max(sms, _balanced(cdiv(tiles, tile.warps), resident)))
-    partials = beta.new_empty((grid, shape.restarts, tile.slots, 32))
-    *numbers, bytes, _ = tile
-    fields = external.shape[0] > 1
-    full = shape.domains == tile.own or (q.shape[2] >= tile.own and near is None and not fields)
-    given = full, fields, rest[4] is not None, derivatives is not None, near is not None
-    flags = (str(flag).lower() for flag in given)
-    launch = POINT_LANES[f"potts_em_step_point_lanes<{', '.join((*map(str, numbers), *flags))}>"]
-    launch[(grid, shape.restarts), 32 * tile.warps, bytes](
-        rows, features_in_rows(features), linear, constant, *graph, beta, external, partials, sums, counts, derivatives,
-        near, ends, *shape[1:], row.words, rows.shape[2], *external_strides(external), temper)  # fmt: skip
+    pitch = rows.shape[2]
+    planned = plan(shape, row, _largest(ends), pitch)
+    partials = beta.new_empty((planned.blocks, shape.restarts, planned.slots, 32))
+    given = external.shape[0] > 1, graph[2] is not None, derivatives is not None, near is not None
+    options = ", ".join(str(option).lower() for option in (*planned.before, *given, *planned.after))
+    launch = module[f"{kernel}<{options}>"][(planned.blocks, shape.restarts), 32 * planned.warps, planned.bytes]
+    launch(rows, features_in_rows(features), linear, constant, *graph, beta, external, partials, sums, counts,
+           derivatives, near, ends, *shape[1:], row.words, pitch, *external_strides(external), temper)  # fmt: skip
 
 
 def triton(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:

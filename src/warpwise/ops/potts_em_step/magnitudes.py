@@ -80,7 +80,7 @@ def _logits(args: tuple[Any, ...]) -> torch.Tensor:
 def _weights(args: tuple[Any, ...]) -> torch.Tensor:
     """(N, R, K): the total weight of each point's edges."""
     rowptr, columns, weights = args[4:7]
-    return support(torch.ones_like(q_of(args), dtype=torch.float64), rowptr, columns, weights)
+    return support(torch.ones_like(q_of(*args), dtype=torch.float64), rowptr, columns, weights)
 
 
 def _updated(args: tuple[Any, ...]) -> slice:
@@ -90,13 +90,13 @@ def _updated(args: tuple[Any, ...]) -> slice:
 def of_q(*args: Any) -> torch.Tensor:
     found = _logits(args)
     highest, rounded = float(found.max()) if found.numel() else 0.0, _rounded(args)
-    largest = args[7].new_full(q_of(args).shape, highest, dtype=torch.float64)
+    largest = args[7].new_full(q_of(*args).shape, highest, dtype=torch.float64)
     return as_given(largest if rounded is None else largest + _in_units(rounded.q, terms(*args)), args)
 
 
 def of_counts(*args: Any) -> torch.Tensor:
     """The sum over the points of q, at most 1, and of its error: q is that before or after it is stored."""
-    found = (1 + _logits(args))[_updated(args)].sum(0)[:, None].expand(q_of(args).shape[1:])
+    found = (1 + _logits(args))[_updated(args)].sum(0)[:, None].expand(q_of(*args).shape[1:])
     rounded = _rounded(args)
     return found if rounded is None else found + _in_units(rounded.stored[_updated(args)].sum(0), points(*args))
 
@@ -106,7 +106,7 @@ def of_sums(*args: Any) -> torch.Tensor:
         return args[0].new_zeros(0, dtype=torch.float64)
     own, rounded = _updated(args), _rounded(args)
     features = args[1][own].double().abs()
-    found = torch.einsum("nr,nd->rd", (1 + _logits(args))[own], features)[:, None].expand(*q_of(args).shape[1:], -1)
+    found = torch.einsum("nr,nd->rd", (1 + _logits(args))[own], features)[:, None].expand(*q_of(*args).shape[1:], -1)
     if rounded is None:
         return found
     return found + _in_units(torch.einsum("nrk,nd->rkd", rounded.stored[own], features), points(*args))

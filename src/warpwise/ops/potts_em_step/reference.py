@@ -13,14 +13,14 @@ def domains_of(features: torch.Tensor, linear: torch.Tensor | None) -> int:
     return features.shape[2] if linear is None else linear.shape[1]
 
 
-def q_of(args: tuple[Any, ...]) -> torch.Tensor:
+def q_of(q: torch.Tensor, features: torch.Tensor, linear: torch.Tensor | None, *rest: Any) -> torch.Tensor:
     """(N, R, K): q without its columns of zeros."""
-    return args[0][..., : domains_of(*args[1:3])]
+    return q[..., : domains_of(features, linear)]
 
 
 def in_float64(args: tuple[Any, ...]) -> list[Any]:
     """The arguments in float64, q without its columns of zeros."""
-    args = q_of(args), *args[1:]
+    args = q_of(*args), *args[1:]
     return [part.double() if isinstance(part, torch.Tensor) and part.is_floating_point() else part for part in args]
 
 

@@ -11,7 +11,7 @@ import torch
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, cdiv, check_shapes, check_tensor, draw
 from warpwise.ops._graphs import check_bounds, check_graph
 from warpwise.ops.potts_em_step import magnitudes
-from warpwise.ops.potts_em_step.reference import domains_of, reference
+from warpwise.ops.potts_em_step.reference import domains_of, q_of, reference
 
 DTYPES = (torch.float32,)
 OP = "potts_em_step"
@@ -202,7 +202,7 @@ def eager(
     bounds: Bounds, temper: float, return_derivatives: bool, return_near: bool,
 ) -> Any:  # fmt: skip
     """Scores by a product, neighbours by embedding_bag, a softmax; on a GPU each colour synchronises."""
-    q = q[..., : domains_of(features, linear)]
+    q = q_of(q, features, linear)
     _, restarts, domains = q.shape
     held = q.to(beta.dtype)  # what neighbours read
     start, stop = bounds[0], bounds[-1]
@@ -237,7 +237,7 @@ def eager(
 def cost(q: torch.Tensor, features: torch.Tensor, linear: Optional, *rest: Any) -> Cost:
     """Features and graph read, q read and written, without the padding of rows; the products of the scores and of the
     moments."""
-    q = q[..., : domains_of(features, linear)]
+    q = q_of(q, features, linear)
     graph = sum(tensor.nbytes for tensor in (*rest[1:3], rest[3]) if tensor is not None)
     width = 0 if linear is None else features.shape[1]
     return Cost(bytes=features.nbytes + 2 * q.nbytes + graph, flops=4 * q.numel() * width)
