@@ -67,9 +67,8 @@ class MeanField:
         self.bounds = (0, *accumulate(self.parallel.counts(graph)))
         self.colours = list(pairwise(self.bounds))
         self.likelihood: torch.Tensor | None = None
-        self.density = self.shift = q[:0]
+        self.density = self.shift = self._near = self._derivatives = X.new_empty(0)
         self._moments: tuple[torch.Tensor, torch.Tensor] | None = None
-        self._near = self._derivatives = q[:0]
 
     def drop_features(self) -> None:
         """Free the arrays of features and scores, which only updates and bounds need."""

@@ -57,7 +57,7 @@ def best_start(
 
     def fits(labels: torch.Tensor, iterations: int) -> Iterator[MeanField]:
         for part in labels.split(batch) if len(labels) else ():
-            model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel, rounded())
+            model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel, rounded)
             model.run(iterations, exact=False)
             yield model
             del model  # before the next one is made
@@ -72,22 +72,19 @@ def best_start(
     del first_group
     replayed = X.is_cuda and len(X) <= _FEW_POINTS and types is None and type(parallel) is Alone
     replayed = replayed and n_init >= 3 * batch
-    joined = batch >= n_init or replayed
+    # The smoothed features are freed before X is rounded.
+    joined = batch >= n_init or replayed or check is not None
     if joined:
         groups = [torch.cat(list(groups))]
     rounds = check is not None and check.passes()
-    # Otherwise each batch makes its own copy, since the smoothed features of later groups are in memory.
-    held = in_bfloat16(X) if rounds and joined else None
-
-    def rounded() -> torch.Tensor | None:
-        return in_bfloat16(X) if rounds and held is None else held
+    rounded = in_bfloat16(X) if rounds else None
 
     replay = None
     if replayed:
         q = empty_q(X, graph, batch, n_domains, rounds)  # at one place for all starts
 
         def first_iterations(part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            model = _model(X, graph, part, n_domains, None, beta, temper, total, parallel, held, q)
+            model = _model(X, graph, part, n_domains, None, beta, temper, total, parallel, rounded, q)
             model.run(FIRST_ITERATIONS, exact=False)
             return model.elbo(), most_probable(model.q).T
 
@@ -143,7 +140,7 @@ def best_start(
     for model in fits(labels, ITERATIONS - FIRST_ITERATIONS):
         best.offer(model)
         del model
-    return best.model(X, graph, beta, temper, total, parallel, rounded())
+    return best.model(X, graph, beta, temper, total, parallel, rounded)
 
 
 class _Best:

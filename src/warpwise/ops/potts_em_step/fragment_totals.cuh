@@ -23,15 +23,12 @@ __device__ inline void store_partials(float* partials, const FragmentMemory<Plan
   add_warps<Plan>(partials, memory);
 }
 
-// After all blocks: their partials are added. shared: kThreads floats.
-template <class Plan, class Lane>
+// After all blocks: their partials are added. shared: 2 kThreads floats.
+template <class Plan, int BLOCKS, class Lane>
 __device__ inline void add_partials(float* shared, const float* partials, float* sums, float* counts,
                                     float* derivatives, int restarts, int domains, int width) {
-  const int restart = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, index = lane % 4;
-  for (int slot = blockIdx.x; slot < Plan::kSlots; slot += gridDim.x) {
-    add_blocks<Plan>(shared, partials, slot, restarts);
-    if (warp > 0) continue;
-    const float total = sum_of_warps<Plan>(shared, lane);
+  const int restart = blockIdx.y, lane = threadIdx.x % 32, group = lane / 4, index = lane % 4;
+  add_blocks<Plan, BLOCKS>(shared, partials, restarts, [&](int slot, float total) {
     const int counted = slot - Plan::kMoments, slope = counted - 2 * Plan::TILES;
     if (counted < 0) {  // [tile][lane][4]
       const int at = 32 * slot + lane, of = at / 4 % 32, m = at / (128 * Plan::STEPS);
@@ -43,5 +40,5 @@ __device__ inline void add_partials(float* shared, const float* partials, float*
     } else if (derivatives && lane == 0) {
       derivatives[slope * restarts + restart] = total;
     }
-  }
+  });
 }

@@ -106,5 +106,5 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
   moments.finish();
   store_partials<Plan>(own_sums, memory, update);
   cooperative_groups::this_grid().sync();
-  add_partials<Plan, Lane>(shared, partials, sums, counts, derivatives, restarts, domains, width);
+  add_partials<Plan, BLOCKS, Lane>(shared, partials, sums, counts, derivatives, restarts, domains, width);
 }

@@ -122,6 +122,6 @@ __global__ void __launch_bounds__(32 * (WARPS + WARPS / SERVED), 1) potts_em_ste
     moments.finish();
     store_partials<Plan>(own_sums, memory, update);
     cooperative_groups::this_grid().sync();
-    add_partials<Plan, Lane>(near_tiles, partials, sums, counts, derivatives, restarts, domains, width);
+    add_partials<Plan, 1, Lane>(near_tiles, partials, sums, counts, derivatives, restarts, domains, width);
   }
 }

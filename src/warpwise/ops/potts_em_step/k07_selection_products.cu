@@ -186,5 +186,5 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
   store_partials<Plan>(partials + (static_cast<long long>(blockIdx.x) * restarts + restart) * 32 * Plan::kSlots, memory,
                        update);
   cooperative_groups::this_grid().sync();
-  add_partials<Plan>(shared, partials, sums, counts, derivatives, restarts, domains, width, words);
+  add_partials<Plan, BLOCKS>(shared, partials, sums, counts, derivatives, restarts, domains, width, words);
 }

@@ -148,5 +148,5 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_point_lanes(
   store_lane_partials<Plan>(partials + (static_cast<long long>(blockIdx.x) * restarts + restart) * 32 * Plan::kSlots,
                             memory, moments, gradient, curvature);
   cooperative_groups::this_grid().sync();
-  add_lane_partials<Plan>(shared, partials, sums, counts, derivatives, restarts, domains, width);
+  add_lane_partials<Plan, BLOCKS>(shared, partials, sums, counts, derivatives, restarts, domains, width);
 }

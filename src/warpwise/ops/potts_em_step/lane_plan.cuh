@@ -2,6 +2,7 @@
 #pragma once
 
 #include "adjacent_rows.cuh"
+#include "block_fill.cuh"
 #include "selection_plan.cuh"
 
 // VECTORS of eight features are at least `width`; a step of the products has two.
@@ -46,22 +47,34 @@ struct LaneMemory {
   // All logits are in units of log 2. `field`: external of all points, or null.
   __device__ void fill(const float* linear, const float* constant, const float* field, int domains, int width,
                        float sharpness) const {
-    for (int i = threadIdx.x; i < 64 * Plan::STEPS; i += Plan::kThreads) {
-      const int e = i % 2, of = i / 2 % 32, step = i / 64;
-      const int k = of / 4, d = 16 * step + 2 * (of % 4) + 8 * e;
-      const auto at = [&](int d) {
-        return k < domains && d < width ? sharpness * linear[static_cast<long long>(k) * width + d] : 0.0f;
-      };
-      const float first = at(d), second = at(d + 1);
-      float* const to = coefficients + i / 2 * 4 + e;
-      to[0] = coefficient_part(0, first, second);
-      to[2] = coefficient_part(1, first, second);
+    const int own = threadIdx.x;
+    const bool exists = own < domains;  // up to eight
+    const float offset = exists ? constant[own] : 0.0f, of_all = exists && field ? field[own] : 0.0f;
+    fill_zeros<Plan::kThreads>(tiles, 2 * Plan::kTile * Plan::kStride);
+    // Fragment `at`, [step][lane].
+    const auto load = [&](int at) {
+      const int k = at % 32 / 4, d = 16 * (at / 32) + 2 * (at % 4);
+      warpwise::Float4 values;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int column = d + i / 2 * 8 + i % 2;
+        values.at[i] = k < domains && column < width ? linear[static_cast<long long>(k) * width + column] : 0.0f;
+      }
+      return values;
+    };
+    fill_in_batches<32 * Plan::STEPS, Plan::kThreads>(load, [&](int at, const warpwise::Float4& values) {
+      warpwise::Float4 parts;
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const float first = sharpness * values.at[2 * e], second = sharpness * values.at[2 * e + 1];
+        parts.at[e] = coefficient_part(0, first, second);
+        parts.at[2 + e] = coefficient_part(1, first, second);
+      }
+      reinterpret_cast<warpwise::Float4*>(coefficients)[at] = parts;
+    });
+    if (own < 8) {
+      offsets[own] = exists ? sharpness * offset : 0.0f;
+      fields[own] = exists ? kLog2E * of_all : warpwise::minus_infinity();
     }
-    if (threadIdx.x < 8) {
-      const int k = threadIdx.x;
-      offsets[k] = k < domains ? sharpness * constant[k] : 0.0f;
-      fields[k] = k >= domains ? warpwise::minus_infinity() : field ? kLog2E * field[k] : 0.0f;
-    }
-    for (int i = threadIdx.x; i < 2 * Plan::kTile * Plan::kStride; i += Plan::kThreads) tiles[i] = 0.0f;
   }
 };

@@ -138,15 +138,12 @@ __device__ inline void store_lane_partials(float* partials, const Memory& memory
   add_warps<Plan>(partials, memory);
 }
 
-// After all blocks: their partials are added. shared: kThreads floats.
-template <class Plan>
+// After all blocks: their partials are added. shared: 2 kThreads floats.
+template <class Plan, int BLOCKS>
 __device__ inline void add_lane_partials(float* shared, const float* partials, float* sums, float* counts,
                                          float* derivatives, int restarts, int domains, int width) {
-  const int restart = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  for (int slot = blockIdx.x; slot < Plan::kSlots; slot += gridDim.x) {
-    add_blocks<Plan>(shared, partials, slot, restarts);
-    if (warp > 0) continue;
-    const float total = sum_of_warps<Plan>(shared, lane);
+  const int restart = blockIdx.y, lane = threadIdx.x % 32;
+  add_blocks<Plan, BLOCKS>(shared, partials, restarts, [&](int slot, float total) {
     const int other = slot - Plan::kMoments;
     if (other < 0) {  // [step][lane][4]: row `of / 4` + 8 (at % 4 / 2), column 2 (of % 4) + at % 2
       const int at = 32 * slot + lane, of = at / 4 % 32;
@@ -158,5 +155,5 @@ __device__ inline void add_lane_partials(float* shared, const float* partials, f
     } else if (derivatives && lane == 0) {
       derivatives[(other - 2) * restarts + restart] = total;
     }
-  }
+  });
 }

@@ -6,6 +6,7 @@
 #include <warpwise/sm80/tf32.cuh>
 
 #include "adjacent_rows.cuh"
+#include "block_fill.cuh"
 #include "colours.cuh"
 #include "fragments.cuh"
 #include "row_lanes.cuh"
@@ -81,36 +82,49 @@ struct SelectionMemory {
   __device__ void fill(const float* linear, const float* constant, const float* field, int domains, int width,
                        int words, float sharpness) const {
     using Lanes = RowLanes<Plan::TILES>;
-#pragma unroll 4
-    for (int i = threadIdx.x; i < 128 * Plan::STEPS * Plan::TILES; i += Plan::kThreads) {
-      const int e = i % 2, of = i / 2 % 32, h = i / 64 % 2, m = i / 128 % Plan::TILES, step = i / (128 * Plan::TILES);
-      const int k = Lanes::domain(m, of / 8, h, of / 4 % 2), d = Plan::kInWord * (8 * step + of % 4 + 4 * e);
-      const auto at = [&](int d) {
-        return k < domains && d < width ? sharpness * linear[static_cast<long long>(k) * width + d] : 0.0f;
-      };
-      const float value = at(d), second = Plan::kExact ? at(d + 1) : 0.0f;
-      float* const to = coefficients + i / 2 * Plan::kOf + e;
-      if constexpr (Plan::kExact) {
-        to[0] = coefficient_part(0, value, second);
-        to[2] = coefficient_part(1, value, second);
-      } else {
-        to[0] = value;
-        if (Plan::RESTS) to[2] = __uint_as_float(warpwise::rest_of_tf32(value));
+    static_assert(16 * Plan::TILES <= Plan::kThreads, "a thread has one offset");
+    const int own = threadIdx.x, own_domain = Lanes::domain(own / 16, own / 4 % 4, own / 2 % 2, own % 2);
+    const bool exists = own < 16 * Plan::TILES && own_domain < domains;
+    const float offset = exists ? constant[own_domain] : 0.0f, of_all = exists && field ? field[own_domain] : 0.0f;
+    constexpr int kVectors = Plan::kStride / 4;
+    for (int i = threadIdx.x; i < Plan::kSides * Plan::kTile * kVectors; i += Plan::kThreads) {
+      const bool ones = !Plan::kExact && i % kVectors == Plan::one(words) / 4;
+      reinterpret_cast<warpwise::Float4*>(tiles)[i] = {ones ? 1.0f : 0.0f, 0.0f, 0.0f, 0.0f};
+    }
+    if (Plan::kOwn || !Plan::KEEPS) fill_zeros<Plan::kThreads>(sums_of_parts, 32 * Plan::kMoments * Plan::kParts);
+    // Fragment `at`, [step][tile][parity][lane]: columns 0 and 1 of features.
+    constexpr int kFragments = 64 * Plan::STEPS * Plan::TILES, kInWord = Plan::kInWord;
+    const auto load = [&](int at) {
+      const int of = at % 32, h = at / 32 % 2, m = at / 64 % Plan::TILES, step = at / (64 * Plan::TILES);
+      const int k = Lanes::domain(m, of / 8, h, of / 4 % 2), d = kInWord * (8 * step + of % 4);
+      warpwise::Vector<float, 2 * kInWord> values;
+#pragma unroll
+      for (int i = 0; i < 2 * kInWord; ++i) {
+        const int column = d + i / kInWord * 4 * kInWord + i % kInWord;
+        values.at[i] = k < domains && column < width ? linear[static_cast<long long>(k) * width + column] : 0.0f;
       }
-    }
-    for (int i = threadIdx.x; i < 16 * Plan::TILES; i += Plan::kThreads) {
-      const int k = Lanes::domain(i / 16, i / 4 % 4, i / 2 % 2, i % 2);
-      fields[i] = k >= domains ? warpwise::minus_infinity() : field ? kLog2E * field[k] : 0.0f;
-      offsets[(i / 16 * 8 + i / 2 % 2 * 4 + i / 4 % 4) * 2 + i % 2] =
-          k < domains ? sharpness * constant[k] + fields[i] : warpwise::minus_infinity();
-    }
-    const int one = Plan::kExact ? -1 : Plan::one(words);
-    for (int i = threadIdx.x; i < Plan::kSides * Plan::kTile * Plan::kStride; i += Plan::kThreads) {
-      tiles[i] = i % Plan::kStride == one ? 1.0f : 0.0f;
-    }
-    for (int i = threadIdx.x; (Plan::kOwn || !Plan::KEEPS) && i < 32 * Plan::kMoments * Plan::kParts;
-         i += Plan::kThreads) {
-      sums_of_parts[i] = 0.0f;
+      return values;
+    };
+    fill_in_batches<kFragments, Plan::kThreads>(load, [&](int at, const warpwise::Vector<float, 2 * kInWord>& values) {
+      warpwise::Vector<float, Plan::kOf> parts;
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const float value = sharpness * values.at[e * kInWord];
+        if constexpr (Plan::kExact) {
+          const float second = sharpness * values.at[2 * e + 1];
+          parts.at[e] = coefficient_part(0, value, second);
+          parts.at[2 + e] = coefficient_part(1, value, second);
+        } else {
+          parts.at[e] = value;
+          if constexpr (Plan::RESTS) parts.at[2 + e] = __uint_as_float(warpwise::rest_of_tf32(value));
+        }
+      }
+      reinterpret_cast<warpwise::Vector<float, Plan::kOf>*>(coefficients)[at] = parts;
+    });
+    if (own < 16 * Plan::TILES) {
+      fields[own] = exists ? kLog2E * of_all : warpwise::minus_infinity();
+      offsets[(own / 16 * 8 + own / 2 % 2 * 4 + own / 4 % 4) * 2 + own % 2] =
+          exists ? sharpness * offset + kLog2E * of_all : warpwise::minus_infinity();
     }
   }
 };

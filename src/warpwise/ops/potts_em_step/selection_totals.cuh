@@ -15,15 +15,12 @@ __device__ inline void store_partials(float* partials, const SelectionMemory<Pla
   add_warps<Plan>(partials, memory);
 }
 
-// After all blocks: their partials are added. shared: kThreads floats; words: of a row of features.
-template <class Plan>
+// After all blocks: their partials are added. shared: 2 kThreads floats; words: of a row of features.
+template <class Plan, int BLOCKS>
 __device__ inline void add_partials(float* shared, const float* partials, float* sums, float* counts,
                                     float* derivatives, int restarts, int domains, int width, int words) {
-  const int restart = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x % 32, one = Plan::one(words);
-  for (int slot = blockIdx.x; slot < Plan::kSlots; slot += gridDim.x) {
-    add_blocks<Plan>(shared, partials, slot, restarts);
-    if (warp > 0) continue;
-    const float total = sum_of_warps<Plan>(shared, lane);
+  const int restart = blockIdx.y, lane = threadIdx.x % 32, one = Plan::one(words);
+  add_blocks<Plan, BLOCKS>(shared, partials, restarts, [&](int slot, float total) {
     const int counted = slot - Plan::kMoments;
     if (counted < 0) {  // [tile][tile of features][lane][4]: row `of / 4` of the transposed pairs x
       const int at = 32 * slot + lane, of = at / 4 % 32, m = at / (128 * Plan::FEATURES);
@@ -34,5 +31,5 @@ __device__ inline void add_partials(float* shared, const float* partials, float*
     } else if (derivatives && lane == 0) {
       derivatives[counted * restarts + restart] = total;
     }
-  }
+  });
 }

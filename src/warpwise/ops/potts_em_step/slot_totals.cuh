@@ -1,50 +1,65 @@
-// The sums of lanes over the warps of a block and over all blocks, in a fixed order, for k04, k06 and k07.
+// The sums of lanes over the warps of a block and over all blocks, in a fixed order, for k04, k06, k07 and k08.
 #pragma once
 
-// A block's sums: (kSlots, 32), of the moments of its parts and the other sums of its warps in shared memory.
+#include <warpwise/core/float4.cuh>
+#include <warpwise/core/numeric.cuh>
+
+// A block's sums: (kSlots, 32), of the moments of its parts and the other sums of its warps in shared memory. partials
+// and shared memory are aligned to 16 bytes.
 template <class Plan, class Memory>
 __device__ inline void add_warps(float* partials, const Memory& memory) {
+  using warpwise::Float4;
+  constexpr int kMoments = 32 * Plan::kMoments;
   Plan::sync();
-  for (int i = threadIdx.x; i < 32 * Plan::kSlots; i += Plan::kThreads) {
-    const bool moment = i < 32 * Plan::kMoments;
-    const float* const from = moment ? memory.sums_of_parts + i : memory.others + i - 32 * Plan::kMoments;
-    float total = 0.0f;
+#pragma unroll 2
+  for (int i = 4 * threadIdx.x; i < 32 * Plan::kSlots; i += 4 * Plan::kThreads) {
+    const bool moment = i < kMoments;
+    const float* const from = moment ? memory.sums_of_parts + i : memory.others + i - kMoments;
+    Float4 total = {};
 #pragma unroll
     for (int w = 0; w < Plan::kWarps; ++w) {
-      if (w < Plan::kParts || !moment) total += from[w * 32 * (moment ? Plan::kMoments : Plan::kOthers)];
+      if (w >= Plan::kParts && moment) continue;
+      const auto part = *reinterpret_cast<const Float4*>(from + w * (moment ? kMoments : 32 * Plan::kOthers));
+#pragma unroll
+      for (int e = 0; e < 4; ++e) total.at[e] += part.at[e];
     }
-    partials[i] = total;
+    *reinterpret_cast<Float4*>(partials + i) = total;
   }
 }
 
-// A slot's 32 sums over the blocks that a warp adds, every kWarps-th one, to shared: (kWarps, 32). partials:
-// (gridDim.x, restarts, kSlots, 32).
-template <class Plan>
-__device__ inline void add_blocks(float* shared, const float* partials, int slot, int restarts) {
-  constexpr int kRows = 16;  // in flight
+// Adds the sums of all blocks: store(slot, total) gets those of a slot in 32 lanes. partials: (gridDim.x, restarts,
+// kSlots, 32), of up to BLOCKS resident blocks per SM. shared: 2 kThreads floats.
+//
+// A load takes longer than all additions, so that a warp has as many rows of one or two slots in flight as registers
+// permit; on up to kSMs SMs these are usually all.
+template <class Plan, int BLOCKS, class Store>
+__device__ inline void add_blocks(float* shared, const float* partials, int restarts, const Store& store) {
+  constexpr int kSMs = 152, kMost = 72;  // kMost: registers for rows
+  constexpr int kAtOnce = Plan::kSlots > 128 ? 2 : 1, kAll = warpwise::cdiv(kSMs * BLOCKS, Plan::kWarps);
+  constexpr int kRows = kAll < kMost / kAtOnce ? kAll : kMost / kAtOnce;
   const int restart = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  float total = 0.0f;
-  for (int first = warp; first < gridDim.x; first += kRows * Plan::kWarps) {
-    float rows[kRows];
+  for (int first = blockIdx.x; first < Plan::kSlots; first += kAtOnce * gridDim.x) {
+    float totals[kAtOnce] = {};
+    for (int begin = warp; begin < gridDim.x; begin += kRows * Plan::kWarps) {
+      float rows[kAtOnce][kRows];
 #pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-      const int block = first + i * Plan::kWarps;
-      const long long at = (static_cast<long long>(block) * restarts + restart) * Plan::kSlots + slot;
-      rows[i] = block < gridDim.x ? partials[32 * at + lane] : 0.0f;
+      for (int i = 0; i < kAtOnce * kRows; ++i) {
+        const int block = begin + i % kRows * Plan::kWarps, slot = first + i / kRows * gridDim.x;
+        const long long at = (static_cast<long long>(block) * restarts + restart) * Plan::kSlots + slot;
+        rows[i / kRows][i % kRows] = block < gridDim.x && slot < Plan::kSlots ? partials[32 * at + lane] : 0.0f;
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce * kRows; ++i) totals[i / kRows] += rows[i / kRows][i % kRows];
     }
+    Plan::sync();
 #pragma unroll
-    for (int i = 0; i < kRows; ++i) total += rows[i];
+    for (int j = 0; j < kAtOnce; ++j) shared[j * Plan::kThreads + threadIdx.x] = totals[j];
+    Plan::sync();
+    const int slot = first + warp * gridDim.x;
+    if (warp >= kAtOnce || slot >= Plan::kSlots) continue;
+    float total = 0.0f;
+#pragma unroll
+    for (int w = 0; w < Plan::kWarps; ++w) total += shared[warp * Plan::kThreads + 32 * w + lane];
+    store(slot, total);
   }
-  Plan::sync();
-  shared[threadIdx.x] = total;
-  Plan::sync();
-}
-
-// The sum of shared: (kWarps, 32) over the warps.
-template <class Plan>
-__device__ inline float sum_of_warps(const float* shared, int lane) {
-  float total = 0.0f;
-#pragma unroll
-  for (int w = 0; w < Plan::kWarps; ++w) total += shared[32 * w + lane];
-  return total;
 }
