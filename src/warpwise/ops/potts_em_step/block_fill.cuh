@@ -10,12 +10,12 @@ __device__ inline void fill_zeros(float* to, int count) {
   for (int i = threadIdx.x; i < count / 4; i += THREADS) reinterpret_cast<warpwise::Float4*>(to)[i] = {};
 }
 
-// store(i, load(i)) for each i below COUNT. load(i) is a Vector of floats; a thread has up to 32 of them in flight.
+// store(i, load(i)) for each i below COUNT. load(i) is a Vector of floats; a thread has up to 64 of them in flight.
 template <int COUNT, int THREADS, class Load, class Store>
 __device__ inline void fill_in_batches(const Load& load, const Store& store) {
   using Values = decltype(load(0));
   constexpr int kOfThread = warpwise::cdiv(COUNT, THREADS);
-  constexpr int kBatches = warpwise::cdiv(kOfThread * static_cast<int>(sizeof(Values)), 128);
+  constexpr int kBatches = warpwise::cdiv(kOfThread * static_cast<int>(sizeof(Values)), 256);
   constexpr int kAtOnce = warpwise::cdiv(kOfThread, kBatches);
 #pragma unroll 1
   for (int first = threadIdx.x; first < COUNT; first += kAtOnce * THREADS) {

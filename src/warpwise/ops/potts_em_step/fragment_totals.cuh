@@ -23,7 +23,7 @@ __device__ inline void store_partials(float* partials, const FragmentMemory<Plan
   add_warps<Plan>(partials, memory);
 }
 
-// After all blocks: their partials are added. shared: 2 kThreads floats.
+// After all blocks: their partials are added. shared: 4 kThreads floats.
 template <class Plan, int BLOCKS, class Lane>
 __device__ inline void add_partials(float* shared, const float* partials, float* sums, float* counts,
                                     float* derivatives, int restarts, int domains, int width) {

@@ -138,7 +138,7 @@ __device__ inline void store_lane_partials(float* partials, const Memory& memory
   add_warps<Plan>(partials, memory);
 }
 
-// After all blocks: their partials are added. shared: 2 kThreads floats.
+// After all blocks: their partials are added. shared: 4 kThreads floats.
 template <class Plan, int BLOCKS>
 __device__ inline void add_lane_partials(float* shared, const float* partials, float* sums, float* counts,
                                          float* derivatives, int restarts, int domains, int width) {

@@ -151,26 +151,28 @@ SELECTION_FEW = (
     (8, SelectionChoice(8, 1, 1, 8)),
     (16, SelectionChoice(8, 1, 2, 8)),
 )
-# EXACT_CHOICES and EXACT_FEW: as SELECTION_CHOICES and SELECTION_FEW, for features in bfloat16.
+# EXACT_CHOICES and EXACT_FEW: as SELECTION_CHOICES and SELECTION_FEW, for features in bfloat16. With few points, the
+# second choice is for moments of a warp's own points that do not fit in shared memory.
 _WIDE, _KEPT = SelectionChoice(8, 1, 4, 8, own=True), SelectionChoice(8, 1, 2, 4, keeps=True)
 EXACT_CHOICES = {
     1: (SelectionChoice(10, 2, 4, 8), SelectionChoice(10, 2, 2, 8), _WIDE, _OWN),
     2: (SelectionChoice(12, 1, 4, 8), SelectionChoice(8, 1, 4, 8), SelectionChoice(6, 2, 2, 8), _OWN),
     3: (_WIDE, SelectionChoice(6, 2, 2, 8), _OWN, SelectionChoice(8, 1, 2, 8)),
-    4: (_WIDE, _OWN, _KEPT),
-    5: (_OWN, SelectionChoice(8, 1, 2, 8), _KEPT),
+    4: (_WIDE, _OWN, SelectionChoice(8, 1, 2, 8), _KEPT),
+    5: (_OWN, _KEPT),
     6: (_OWN, _KEPT),
     7: (_OWN, SelectionChoice(8, 1, 2, 8, late=True, keeps=True)),
     8: (_LATE, SelectionChoice(8, 1, 2, 8, late=True, keeps=True)),
 }
 EXACT_FEW = (
-    (4, SelectionChoice(4, 1, 1, 8, own=True)),
-    (8, SelectionChoice(8, 1, 1, 8, own=True)),
-    (16, SelectionChoice(8, 1, 2, 8, own=True)),
-    (24, SelectionChoice(12, 1, 2, 8, own=True)),
+    (4, SelectionChoice(4, 1, 1, 8, own=True), SelectionChoice(4, 1, 1, 4, keeps=True)),
+    (8, SelectionChoice(8, 1, 1, 8, own=True), SelectionChoice(8, 1, 1, 4, keeps=True)),
+    (16, SelectionChoice(8, 1, 2, 8, own=True), _KEPT),
 )
+# The same for 17 to 24 warps, where registers suffice: for up to MOST_OF_TWELVE tiles of 16 domains.
+EXACT_TWELVE, MOST_OF_TWELVE = (SelectionChoice(12, 1, 2, 8, own=True), SelectionChoice(12, 1, 2, 8)), 5
 # For 33 to 64 domains and colours that 8 warps of 32 points process in two rounds, and 12 warps of 16 points too.
-EXACT_TWICE, TWICE = EXACT_FEW[-1][1], range(33, 49)
+EXACT_TWICE, TWICE = EXACT_TWELVE[0], range(33, 49)
 
 
 def selection_tile_of(domains: int, row: Row, warps_an_sm: int = MOST_WARPS) -> SelectionTile | None:
@@ -187,11 +189,9 @@ def selection_tile_of(domains: int, row: Row, warps_an_sm: int = MOST_WARPS) -> 
 
 def _choices(tiles: int, exact: bool, warps_an_sm: int) -> Iterator[SelectionChoice]:
     """The fastest first. ``tiles``: of 16 domains. ``exact``: features are bfloat16."""
-    few = next((choice for most, choice in (EXACT_FEW if exact else SELECTION_FEW) if warps_an_sm <= most), None)
-    if few is not None:
-        yield few
-        if few.own:  # the moments of its own points may not fit in shared memory
-            yield few._replace(own=False)
+    yield from next((few for most, *few in (EXACT_FEW if exact else SELECTION_FEW) if warps_an_sm <= most), ())
+    if exact and tiles <= MOST_OF_TWELVE and EXACT_FEW[-1][0] < warps_an_sm <= 24:
+        yield from EXACT_TWELVE
     if exact and tiles in (3, 4) and warps_an_sm in TWICE:
         yield EXACT_TWICE
     if warps_an_sm > MANY_WARPS and not exact:

@@ -15,7 +15,7 @@ __device__ inline void store_partials(float* partials, const SelectionMemory<Pla
   add_warps<Plan>(partials, memory);
 }
 
-// After all blocks: their partials are added. shared: 2 kThreads floats; words: of a row of features.
+// After all blocks: their partials are added. shared: 4 kThreads floats; words: of a row of features.
 template <class Plan, int BLOCKS>
 __device__ inline void add_partials(float* shared, const float* partials, float* sums, float* counts,
                                     float* derivatives, int restarts, int domains, int width, int words) {

@@ -28,14 +28,15 @@ __device__ inline void add_warps(float* partials, const Memory& memory) {
 }
 
 // Adds the sums of all blocks: store(slot, total) gets those of a slot in 32 lanes. partials: (gridDim.x, restarts,
-// kSlots, 32), of up to BLOCKS resident blocks per SM. shared: 2 kThreads floats.
+// kSlots, 32), of up to BLOCKS resident blocks per SM. shared: 4 kThreads floats.
 //
-// A load takes longer than all additions, so that a warp has as many rows of one or two slots in flight as registers
+// A load takes longer than all additions, so that a warp has as many rows of up to four slots in flight as registers
 // permit; on up to kSMs SMs these are usually all.
 template <class Plan, int BLOCKS, class Store>
 __device__ inline void add_blocks(float* shared, const float* partials, int restarts, const Store& store) {
-  constexpr int kSMs = 152, kMost = 72;  // kMost: registers for rows
-  constexpr int kAtOnce = Plan::kSlots > 128 ? 2 : 1, kAll = warpwise::cdiv(kSMs * BLOCKS, Plan::kWarps);
+  constexpr int kSMs = 152, kMost = BLOCKS > 1 ? 72 : 120;  // registers for rows
+  constexpr int kEach = warpwise::cdiv(Plan::kSlots, 128), kAtOnce = kEach < 4 ? kEach : 4;
+  constexpr int kAll = warpwise::cdiv(kSMs * BLOCKS, Plan::kWarps);
   constexpr int kRows = kAll < kMost / kAtOnce ? kAll : kMost / kAtOnce;
   const int restart = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   for (int first = blockIdx.x; first < Plan::kSlots; first += kAtOnce * gridDim.x) {
