@@ -4,8 +4,7 @@
 
 #include <warpwise/core/float4.cuh>
 
-constexpr int kThreads = 256;
-constexpr unsigned kAllLanes = 0xffffffffu;
+#include "block_sum.cuh"
 
 // q: (n, restarts, domains) of float or __nv_bfloat16, in rows that begin `pitch` elements after each other. external:
 // rows of domains, external_row apart from point to point, external_restart from restart to restart. weights and
@@ -17,7 +16,6 @@ __global__ void __launch_bounds__(kThreads) potts_bound_lanes_per_point(
     const float* interaction, double* partials, int n, int restarts, int domains, int pitch, long long external_row,
     long long external_restart, int lanes) {
   __shared__ double supports[kThreads * 4];
-  __shared__ double warp_sums[kThreads / 32];
   const int restart = blockIdx.y, row = restarts * pitch;
   const int lane = threadIdx.x % lanes, team = threadIdx.x / lanes, teams = kThreads / lanes;
   const int own = 4 * lane, valid = domains - own;
@@ -64,14 +62,7 @@ __global__ void __launch_bounds__(kThreads) potts_bound_lanes_per_point(
       if (p > 0.0) sum += p * (field.at[e] + strength * support[e] - log(p));
     }
   }
-
-  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(kAllLanes, sum, distance);
-  if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = sum;
-  __syncthreads();
-  if (threadIdx.x > 0) return;
-  double total = 0.0;
-  for (int warp = 0; warp < kThreads / 32; ++warp) total += warp_sums[warp];
-  partials[static_cast<long long>(blockIdx.x) * restarts + restart] = total;
+  store_block_sum(sum, partials);
 }
 
 // bound: (restarts) = the sums over the rows of partials: (rows, restarts), in a fixed order. Grid: restarts warps.

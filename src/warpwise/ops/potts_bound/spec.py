@@ -119,6 +119,10 @@ SPEC = Spec(
         Case("bfloat16", {"n": 90, "domains": 8, "width": 1, "restarts": 2}, {"bfloat16": True}),
         Case("bfloat16_padded", {"n": 77, "domains": 7, "width": 1, "restarts": 3},
              {"bfloat16": True, "weighted": True, "field": True, "interaction": True}, layouts={"q": "padded"}),
+        Case("bfloat16_field", {"n": 77, "domains": 21, "width": 1, "restarts": 2},
+             {"bfloat16": True, "weighted": True, "field": True}, layouts={"q": "padded"}),
+        Case("bfloat16_few", {"n": 300, "domains": 3, "width": 1, "restarts": 1}, {"bfloat16": True},
+             layouts={"q": "padded"}),
     ),
     sizes=(
         Case("spatial", {"n": 1_000_000, "domains": 8, "width": 1, "restarts": 1}),
