@@ -165,13 +165,8 @@ __global__ void __launch_bounds__(kThreads) pseudo_likelihood(
     if (inside && lane == 0) sum += evidence;
   }
 
-  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(kAllLanes, sum, distance);
-  if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = sum;
-  __syncthreads();
-  if (threadIdx.x > 0) return;
-  double total = 0.0;
-  for (int warp = 0; warp < kThreads / 32; ++warp) total += warp_sums[warp];
-  partials[blockIdx.x] = total;
+  sum = warpwise::block_reduce<warpwise::DoubleSum, kThreads>(sum, warp_sums);
+  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
 // partials[blockIdx.x]: (width) = the sums over the block's rows of (x - mean)^2, x: (n, width). Block (any, c) has the

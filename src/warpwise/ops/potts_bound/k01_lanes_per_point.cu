@@ -70,6 +70,6 @@ __global__ void __launch_bounds__(32) potts_bound_add_partials(const double* par
                                                                int restarts) {
   double sum = 0.0;
   for (int r = threadIdx.x; r < rows; r += 32) sum += partials[static_cast<long long>(r) * restarts + blockIdx.x];
-  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(kAllLanes, sum, distance);
+  sum = warpwise::warp_reduce<warpwise::DoubleSum>(sum);
   if (threadIdx.x == 0) bound[blockIdx.x] = sum;
 }

@@ -3,19 +3,11 @@
 // Thread (tx, ty) of 16 x 16 has the elements (ty + 16 a, tx + 16 b) of the matrix. Gauss-Jordan elimination without
 // pivoting, which is stable for a positive definite matrix, needs one row and one column at a time in shared memory.
 
+#include <warpwise/core/reduce.cuh>
+
 constexpr int kSide = 16, kThreads = kSide * kSide, kWidth = 128;
 constexpr float kLeastCount = 1e-3f;
 constexpr double kLogTwoPi = 1.8378770664093453;
-
-__device__ double block_sum(double value) {
-  __shared__ double warp_sums[kThreads / 32];
-  for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(0xffffffffu, value, distance);
-  if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = value;
-  __syncthreads();
-  double total = 0.0;
-  for (int warp = 0; warp < kThreads / 32; ++warp) total += warp_sums[warp];
-  return total;
-}
 
 // counts: (restarts, domains), sums, previous, mean and linear: (restarts, domains, width), total: (width, width),
 // scale: (restarts, width, width), constant: (restarts, domains), likelihood: (restarts). derivatives: (2, restarts),
@@ -27,7 +19,7 @@ __global__ void __launch_bounds__(kThreads, 1) potts_m_step_block_per_restart(
     const float* beta, float* mean, float* scale, float* linear, float* constant, double* likelihood, float* new_beta,
     double n_points, double ridge, float highest_beta, int domains, int width) {
   extern __shared__ __align__(16) double shared[];
-  __shared__ double rows[2][kWidth], columns[2][kWidth], pivots[kWidth];
+  __shared__ double rows[2][kWidth], columns[2][kWidth], pivots[kWidth], warp_sums[kThreads / 32];
   double* const inverse = shared;
   double* const reciprocals = inverse + width * width;  // of the counts; 0 for domains that keep their mean
   const int restart = blockIdx.x, thread = threadIdx.x, tx = thread % kSide, ty = thread / kSide;
@@ -149,7 +141,8 @@ __global__ void __launch_bounds__(kThreads, 1) potts_m_step_block_per_restart(
   }
 
   const double log_pivot = thread < width ? log(pivots[thread]) + kLogTwoPi : 0.0;
-  const double sum = block_sum(expected - 0.5 * (traced + n_points * log_pivot));
+  const double own = expected - 0.5 * (traced + n_points * log_pivot);
+  const double sum = warpwise::block_reduce<warpwise::DoubleSum, kThreads>(own, warp_sums);
   if (thread > 0) return;
   likelihood[restart] = sum;
   if (!derivatives) return;

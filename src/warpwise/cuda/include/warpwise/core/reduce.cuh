@@ -16,6 +16,13 @@ struct Sum {
   static __device__ Value exchange(Value value, int distance) { return __shfl_xor_sync(kFullMask, value, distance); }
 };
 
+struct DoubleSum {
+  using Value = double;
+  static __device__ Value identity() { return 0.0; }
+  static __device__ Value combine(Value a, Value b) { return a + b; }
+  static __device__ Value exchange(Value value, int distance) { return __shfl_xor_sync(kFullMask, value, distance); }
+};
+
 struct Max {
   using Value = float;
   static __device__ Value identity() { return minus_infinity(); }
