@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from warpwise import cuda
+from warpwise.device.limits import requires_capability
 from warpwise.operation import cdiv, make_rung
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_m_step.spec import DTYPES, SPEC
@@ -16,7 +17,10 @@ HERE = Path(__file__).parent
 THREADS, SIDE, WIDTH = 256, 16, 128  # kThreads, kSide and kWidth of k01
 SHARED = 216 * 1024  # bytes of dynamic shared memory per block, besides 4 KB of static
 
+BLOCKS, LEAST_OF_CLUSTER = 8, 1 << 14  # of a cluster of k02 (kBlocks); domains * width^2 from which it is faster
+
 BLOCK_PER_RESTART = cuda.load(HERE / "k01_block_per_restart.cu")
+SYMMETRIC_SWEEP = cuda.load(HERE / "k02_symmetric_sweep.cu")
 
 
 def shared_bytes(domains: int, width: int) -> int:
@@ -30,12 +34,46 @@ def block_per_restart(
     restarts, domains, width = sums.shape
     if not restarts:
         return
-    tiles = 1 << (cdiv(width, SIDE) - 1).bit_length()
+    tiles = _tiles(width)
     kernel = BLOCK_PER_RESTART[f"potts_m_step_block_per_restart<{tiles}>"]
     launch = kernel[restarts, THREADS, shared_bytes(domains, width)]
     launch(counts, sums, total, previous, derivatives, None if derivatives is None else beta,
            *(None if output is None else cuda.out(output) for output in outputs), float(n_points), ridge, highest_beta,
            domains, width)  # fmt: skip
+
+
+def _tiles(width: int) -> int:
+    return 1 << (cdiv(width, SIDE) - 1).bit_length()
+
+
+def _clustered(sums: torch.Tensor) -> bool:
+    """Whether k02 has a cluster of blocks for each restart."""
+    _, domains, width = sums.shape
+    return domains * width**2 >= LEAST_OF_CLUSTER and requires_capability(sums, 9, 0, "") is None
+
+
+def sweep_bytes(domains: int, width: int, clustered: bool) -> int:
+    """Shared memory of a block of k02."""
+    row = SIDE * _tiles(width) + 1
+    return 8 * (cdiv(domains, BLOCKS) * row if clustered else domains * row + width * width)
+
+
+def symmetric_sweep(
+    outputs: tuple[torch.Tensor | None, ...], counts: torch.Tensor, sums: torch.Tensor, total: torch.Tensor,
+    previous: torch.Tensor, n_points: int, ridge: float, derivatives: Any, beta: Any, highest_beta: float,
+) -> None:  # fmt: skip
+    restarts, domains, width = sums.shape
+    if not restarts:
+        return
+    tiles, clustered, workspace = _tiles(width), _clustered(sums), ()
+    if clustered:
+        size = BLOCKS * (THREADS * tiles * (tiles + 1) // 2 + 1) + width * width
+        workspace = (cuda.out(sums.new_empty(restarts * size, dtype=torch.float64)),)
+    kernel = SYMMETRIC_SWEEP[f"potts_m_step_{'cluster' if clustered else 'one_block'}<{tiles}>"]
+    launch = kernel[restarts * (BLOCKS if clustered else 1), THREADS, sweep_bytes(domains, width, clustered)]
+    launch(counts, sums, total, previous, derivatives, None if derivatives is None else beta,
+           *(None if output is None else cuda.out(output) for output in outputs), *workspace, float(n_points), ridge,
+           highest_beta, domains, width)  # fmt: skip
 
 
 def limits(counts: torch.Tensor, sums: torch.Tensor, *rest: Any) -> str | None:
@@ -45,12 +83,21 @@ def limits(counts: torch.Tensor, sums: torch.Tensor, *rest: Any) -> str | None:
     return None
 
 
+def sweep_limits(counts: torch.Tensor, sums: torch.Tensor, *rest: Any) -> str | None:
+    domains, width = sums.shape[1:]
+    if width > WIDTH or sweep_bytes(domains, width, _clustered(sums)) > SHARED:
+        return f"takes up to {WIDTH} features and {SHARED} bytes of means, not {domains} x {width}"
+    return None
+
+
 RUNGS = (
     make_rung(HERE, "k01_block_per_restart", "one block per restart, the inverse in registers", block_per_restart,
               dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k02_symmetric_sweep", "half of a symmetric matrix, a barrier per feature; clusters",
+              symmetric_sweep, dtypes=DTYPES, limits=sweep_limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k01 where it fits: PyTorch takes some 25 launches."""
-    return first_taking(SPEC, RUNGS, args, "k01_block_per_restart")
+    """k02, or k01 where it does not fit: PyTorch takes some 25 launches."""
+    return first_taking(SPEC, RUNGS, args, "k02_symmetric_sweep", "k01_block_per_restart")

@@ -189,6 +189,8 @@ SPEC = Spec(
         Case("two_tiles", {"restarts": 1, "domains": 20, "width": 31}, {"highest_beta": 0.5}),
         Case("four_tiles", {"restarts": 1, "domains": 3, "width": 50}),
         Case("eight_tiles", {"restarts": 1, "domains": 2, "width": 70}),
+        Case("cluster", {"restarts": 2, "domains": 41, "width": 60}, {"ridge": 0.01, "highest_beta": 1.5}),
+        Case("wide_cluster", {"restarts": 1, "domains": 11, "width": 121}),
         Case("one_element", {"restarts": 1, "domains": 1, "width": 1}, {"highest_beta": 1.5}),
         Case("empty", {"restarts": 0, "domains": 2, "width": 3}, {"highest_beta": 1.5}),
         Case("huge", {"restarts": 2, "domains": 4, "width": 8}, values="huge"),

@@ -1,0 +1,320 @@
+// A symmetric inverse with one barrier for each feature, and the blocks of a cluster for many domains.
+//
+// In k01 each step of the elimination waits for a division, and means are read again from global memory for each
+// product. Here the covariance is symmetric: only the tiles on and below the diagonal are in registers, and one vector
+// is both the row and the column of a pivot. The thread of the next diagonal element divides while the others update.
+// Means stay in shared memory. With CLUSTER blocks each has some of the domains: it adds their part of the covariance,
+// and multiplies their means by the inverse, which the first block computes.
+
+#include <warpwise/core/reduce.cuh>
+#include <warpwise/sm90/cluster.cuh>
+
+namespace sm90 = warpwise::sm90;
+
+constexpr int kSide = 16, kThreads = kSide * kSide, kBlocks = 8;  // kBlocks: of a cluster
+constexpr float kLeastCount = 1e-3f;
+constexpr double kLogTwoPi = 1.8378770664093453;
+
+// The arguments of the kernels. workspace, for a cluster: (restarts, workspace_of<TILES>(width)).
+struct Arguments {
+  const float *counts, *sums, *total, *previous, *derivatives, *beta;
+  float *mean, *scale, *linear, *constant;
+  double* likelihood;
+  float* new_beta;
+  double* workspace;
+  double n_points, ridge;
+  float highest_beta;
+  int domains, width;
+};
+
+// Tile (a, b), a >= b, of 16 x 16 elements; thread (tx, ty) has element (ty + 16 a, tx + 16 b).
+__host__ __device__ constexpr int tile_at(int a, int b) { return a * (a + 1) / 2 + b; }
+__host__ __device__ constexpr int tiles_of(int TILES) { return TILES * (TILES + 1) / 2; }
+
+template <int TILES, int CLUSTER>
+struct MStep {
+  static constexpr int kTiles = tiles_of(TILES), kRow = kSide * TILES;  // kRow: doubles of a row of means
+  // Products with the inverse: a thread has one feature of kOf domains, kGroups groups of threads have others.
+  static constexpr int kGroups = kThreads / kRow, kOf = TILES;
+
+  struct Shared {
+    double vectors[2][kRow], pivots[kRow], factors[2], warp_sums[kThreads / warpwise::kWarp];
+  };
+
+  const Arguments& given;
+  Shared& shared;
+  const int rank, tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+  const int share = (given.domains + CLUSTER - 1) / CLUSTER;  // domains of a block
+  const int first = rank * share, own = max(0, min(share, given.domains - first));
+  double *weights, *means, *inverse;  // weights: the counts
+  double *partials, *expected;        // of a cluster: (CLUSTER, kTiles, kThreads), (CLUSTER)
+
+  __device__ MStep(const Arguments& all, Shared& fixed, double* dynamic, int block)
+      : given(all), shared(fixed), rank(block), weights(dynamic), means(dynamic + share) {
+    inverse = means + share * kRow;
+    if (CLUSTER == 1) return;
+    partials = given.workspace;
+    expected = partials + CLUSTER * kTiles * kThreads;
+    inverse = expected + CLUSTER;
+  }
+
+  static __device__ void sync() {
+    if constexpr (CLUSTER > 1) {
+      sm90::cluster_sync();
+    } else {
+      __syncthreads();
+    }
+  }
+
+  // visit(t, a, b, i, j): element (i, j) of tile t.
+  template <class Visit>
+  __device__ void for_each_tile(const Visit& visit) const {
+#pragma unroll
+    for (int a = 0; a < TILES; ++a) {
+#pragma unroll
+      for (int b = 0; b <= a; ++b) visit(tile_at(a, b), a, b, ty + kSide * a, tx + kSide * b);
+    }
+  }
+
+  // The means and counts of the block's domains, with zeros past the last feature.
+  __device__ void find_means() const {
+    for (int k = threadIdx.x; k < own; k += kThreads) weights[k] = given.counts[first + k];
+#pragma unroll 4
+    for (int i = threadIdx.x; i < own * kRow; i += kThreads) {
+      const int k = first + i / kRow, d = i % kRow, at = k * given.width + d;
+      if (d >= given.width) {
+        means[i] = 0.0;
+        continue;
+      }
+      const float count = given.counts[k], sum = given.sums[at], before = given.previous[at];
+      means[i] = count > kLeastCount ? sum / static_cast<double>(count) : before;
+      given.mean[at] = static_cast<float>(means[i]);
+    }
+  }
+
+  // Subtracts the block's domains: count mean mean^T.
+  __device__ void subtract_domains(double (&matrix)[kTiles]) const {
+    for (int k = 0; k < own; ++k) {
+      double left[TILES], right[TILES];
+#pragma unroll
+      for (int a = 0; a < TILES; ++a) {
+        left[a] = weights[k] * means[k * kRow + ty + kSide * a];
+        right[a] = means[k * kRow + tx + kSide * a];
+      }
+      for_each_tile([&](int t, int a, int b, int, int) { matrix[t] -= left[a] * right[b]; });
+    }
+  }
+
+  // The first block gets the sum over the cluster, in the order of the blocks.
+  __device__ void gather(double (&matrix)[kTiles]) const {
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) partials[(rank * kTiles + t) * kThreads + threadIdx.x] = matrix[t];
+    sm90::cluster_sync();
+    for (int t = rank; t < kTiles; t += CLUSTER) {
+      double* const at = partials + t * kThreads + threadIdx.x;
+      double parts[CLUSTER], sum = 0.0;
+#pragma unroll
+      for (int block = 0; block < CLUSTER; ++block) parts[block] = at[block * kTiles * kThreads];
+#pragma unroll
+      for (int block = 0; block < CLUSTER; ++block) sum += parts[block];
+      at[0] = sum;
+    }
+    sm90::cluster_sync();
+    if (rank > 0) return;
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) matrix[t] = partials[t * kThreads + threadIdx.x];
+  }
+
+  // Stores row and column p = 16 pb + r, with -1 in place of the pivot, to `to`, and makes them zero.
+  template <int pb>
+  __device__ void publish(double (&matrix)[kTiles], double* to, int r) const {
+#pragma unroll
+    for (int a = 0; a < TILES; ++a) {
+      const int t = a >= pb ? tile_at(a, pb) : tile_at(pb, a);
+      const bool column = a >= pb && tx == r, row = a < pb && ty == r, diagonal = a == pb && ty == r;
+      if (column || row) to[(column ? ty : tx) + kSide * a] = column && diagonal ? -1.0 : matrix[t];
+      if (column || row || diagonal) matrix[t] = 0.0;
+    }
+  }
+
+  // The sweep operator for each feature in turn: pivot d and column u of the rest become -1 / d and u / d, and u u^T /
+  // d is subtracted from the rest. At the end the matrix is minus its inverse. `diagonal`: of feature threadIdx.x.
+  template <int pb>
+  __device__ void sweep(double (&matrix)[kTiles], double diagonal) const {
+    for (int r = 0; r < kSide && kSide * pb + r < given.width; ++r) {
+      const int p = kSide * pb + r;
+      double* const u = shared.vectors[p % 2];  // a thread may be one step ahead of another
+      publish<pb>(matrix, u, r);
+      __syncthreads();
+      const double factor = shared.factors[p % 2];
+      if (threadIdx.x < given.width) {
+        const double at = u[threadIdx.x];
+        diagonal -= at * factor * at;
+        if (threadIdx.x == p + 1) {
+          shared.factors[(p + 1) % 2] = 1.0 / diagonal;
+          shared.pivots[p + 1] = diagonal;
+        }
+      }
+      double left[TILES], right[TILES];
+#pragma unroll
+      for (int a = 0; a < TILES; ++a) {
+        left[a] = u[ty + kSide * a] * factor;
+        right[a] = u[tx + kSide * a];
+      }
+      for_each_tile([&](int t, int a, int b, int, int) { matrix[t] -= left[a] * right[b]; });
+    }
+    if constexpr (pb + 1 < TILES) sweep<pb + 1>(matrix, diagonal);
+  }
+
+  // The covariance and its inverse from the sums of products about 0. Returns a thread's part of twice the likelihood
+  // of the points without the expected scores: -trace(inverse total) - n log det.
+  __device__ double invert(double (&matrix)[kTiles]) const {
+    const int width = given.width;
+    for_each_tile([&](int t, int a, int b, int i, int j) {
+      if (i >= width || j >= width) return;
+      matrix[t] = matrix[t] / given.n_points + (i == j ? given.ridge : 0.0);
+      given.scale[i * width + j] = static_cast<float>(matrix[t]);
+      if (a > b) given.scale[j * width + i] = static_cast<float>(matrix[t]);
+      if (i == j) shared.pivots[i] = matrix[t];
+    });
+    __syncthreads();
+    const double diagonal = threadIdx.x < width ? shared.pivots[threadIdx.x] : 1.0;
+    if (threadIdx.x == 0) shared.factors[0] = 1.0 / diagonal;
+    sweep<0>(matrix, diagonal);
+    __syncthreads();
+    double found = threadIdx.x < width ? -given.n_points * (log(shared.pivots[threadIdx.x]) + kLogTwoPi) : 0.0;
+    for_each_tile([&](int t, int a, int b, int i, int j) {
+      if (i >= width || j >= width) return;
+      found += matrix[t] * given.total[i * width + j];
+      inverse[i * width + j] = -matrix[t];
+      if (a == b) return;  // a diagonal tile has all of its elements
+      found += matrix[t] * given.total[j * width + i];
+      inverse[j * width + i] = -matrix[t];
+    });
+    return found;
+  }
+
+  // linear and constant of the block's domains. Returns a thread's part of the expected scores of all points.
+  __device__ double multiply() const {
+    const int width = given.width, d = threadIdx.x % kRow, group = threadIdx.x / kRow;
+    double scores = 0.0;
+    for (int begin = 0; begin < own; begin += kOf * kGroups) {
+      double found[kOf] = {};
+      float sums[kOf];
+      const auto domain = [&](int c) { return begin + c * kGroups + group; };
+      const auto exists = [&](int c) { return domain(c) < own && d < width; };
+#pragma unroll
+      for (int c = 0; c < kOf; ++c) sums[c] = exists(c) ? given.sums[(first + domain(c)) * width + d] : 0.0f;
+      constexpr int kAtOnce = 16;
+      for (int e = 0; e < width; e += kAtOnce) {
+        double values[kAtOnce];
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) values[i] = e + i < width && d < width ? inverse[(e + i) * width + d] : 0.0;
+#pragma unroll
+        for (int c = 0; c < kOf; ++c) {
+          if (domain(c) >= own) continue;
+          const double* const row = means + domain(c) * kRow + e;
+#pragma unroll
+          for (int i = 0; i < kAtOnce; ++i) found[c] += values[i] * row[i];
+        }
+      }
+      __syncthreads();  // these means are products from now on
+#pragma unroll
+      for (int c = 0; c < kOf; ++c) {
+        if (!exists(c)) continue;
+        const double product = found[c] * means[domain(c) * kRow + d];
+        given.linear[(first + domain(c)) * width + d] = static_cast<float>(found[c]);
+        scores += found[c] * sums[c] - 0.5 * weights[domain(c)] * product;
+        means[domain(c) * kRow + d] = product;
+      }
+    }
+    __syncthreads();
+    for (int k = threadIdx.x / warpwise::kWarp; k < own; k += kThreads / warpwise::kWarp) {
+      double sum = 0.0;
+      for (int i = threadIdx.x % warpwise::kWarp; i < width; i += warpwise::kWarp) sum += means[k * kRow + i];
+      sum = warpwise::warp_reduce<warpwise::DoubleSum>(sum);
+      if (threadIdx.x % warpwise::kWarp == 0) given.constant[first + k] = static_cast<float>(-0.5 * sum);
+    }
+    return scores;
+  }
+
+  __device__ void run(int restart) const {
+    const int width = given.width;
+    double matrix[kTiles];
+    for_each_tile([&](int t, int, int, int i, int j) {
+      const bool inside = rank == 0 && i < width && j < width;
+      matrix[t] = inside ? 0.5 * (static_cast<double>(given.total[i * width + j]) + given.total[j * width + i]) : 0.0;
+    });
+    find_means();
+    __syncthreads();
+    subtract_domains(matrix);
+    if constexpr (CLUSTER > 1) gather(matrix);
+    const double others = rank == 0 ? 0.5 * invert(matrix) : 0.0;
+    sync();  // the inverse is complete
+    double likelihood = warpwise::block_reduce<warpwise::DoubleSum, kThreads>(multiply() + others, shared.warp_sums);
+    if constexpr (CLUSTER > 1) {
+      if (threadIdx.x == 0) expected[rank] = likelihood;
+      sm90::cluster_sync();
+      likelihood = 0.0;
+      for (int block = 0; rank == 0 && block < CLUSTER; ++block) likelihood += expected[block];
+    }
+    if (rank > 0 || threadIdx.x > 0) return;
+    *given.likelihood = likelihood;
+    if (!given.derivatives) return;
+    const float gradient = given.derivatives[0], curvature = given.derivatives[gridDim.x / CLUSTER];
+    const float longest = 0.25f * given.highest_beta, step = curvature > 0.0f ? gradient / curvature : 0.0f;
+    const float next = *given.beta + fminf(fmaxf(step, -longest), longest);
+    *given.new_beta = fminf(fmaxf(next, 0.0f), given.highest_beta);
+  }
+};
+
+template <int TILES, int CLUSTER>
+__device__ inline void m_step(Arguments all) {
+  extern __shared__ __align__(16) double dynamic[];
+  __shared__ typename MStep<TILES, CLUSTER>::Shared shared;
+  const int restart = blockIdx.x / CLUSTER;
+  const long long moments = static_cast<long long>(restart) * all.domains * all.width;
+  all.counts += restart * all.domains;
+  all.sums += moments;
+  all.previous += moments;
+  all.mean += moments;
+  all.linear += moments;
+  all.constant += restart * all.domains;
+  all.scale += static_cast<long long>(restart) * all.width * all.width;
+  all.likelihood += restart;
+  if (all.derivatives) {
+    all.derivatives += restart;
+    all.beta += restart;
+    all.new_beta += restart;
+  }
+  if (CLUSTER > 1) {
+    const long long doubles = CLUSTER * (tiles_of(TILES) * kThreads + 1) + all.width * all.width;
+    all.workspace += restart * doubles;
+  }
+  MStep<TILES, CLUSTER>(all, shared, dynamic, blockIdx.x % CLUSTER).run(restart);
+}
+
+// counts: (restarts, domains), sums, previous, mean and linear: (restarts, domains, width), total: (width, width),
+// scale: (restarts, width, width), constant: (restarts, domains), likelihood: (restarts). derivatives: (2, restarts),
+// beta and new_beta: (restarts), all null without an estimate of beta. TILES: a power of two, at least cdiv(width, 16).
+// Grid: restarts blocks of kThreads. Shared: domains (16 TILES + 1) + width^2 doubles.
+template <int TILES>
+__global__ void __launch_bounds__(kThreads, 1) potts_m_step_one_block(
+    const float* counts, const float* sums, const float* total, const float* previous, const float* derivatives,
+    const float* beta, float* mean, float* scale, float* linear, float* constant, double* likelihood, float* new_beta,
+    double n_points, double ridge, float highest_beta, int domains, int width) {
+  m_step<TILES, 1>({counts, sums, total, previous, derivatives, beta, mean, scale, linear, constant, likelihood,
+                    new_beta, nullptr, n_points, ridge, highest_beta, domains, width});
+}
+
+// The same by a cluster of kBlocks for each restart. workspace: (restarts, kBlocks (kThreads TILES (TILES + 1) / 2 + 1)
+// + width^2). Grid: restarts kBlocks. Shared: cdiv(domains, kBlocks) (16 TILES + 1) doubles.
+template <int TILES>
+__global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kBlocks, 1, 1)
+    potts_m_step_cluster(const float* counts, const float* sums, const float* total, const float* previous,
+                         const float* derivatives, const float* beta, float* mean, float* scale, float* linear,
+                         float* constant, double* likelihood, float* new_beta, double* workspace, double n_points,
+                         double ridge, float highest_beta, int domains, int width) {
+  m_step<TILES, kBlocks>({counts, sums, total, previous, derivatives, beta, mean, scale, linear, constant, likelihood,
+                          new_beta, workspace, n_points, ridge, highest_beta, domains, width});
+}
