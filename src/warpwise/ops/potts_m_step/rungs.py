@@ -65,7 +65,8 @@ def symmetric_sweep(
     restarts, domains, width = sums.shape
     if not restarts:
         return
-    tiles, clustered, workspace = _tiles(width), _clustered(sums), ()
+    tiles, clustered = _tiles(width), _clustered(sums)
+    workspace: tuple[Any, ...] = ()
     if clustered:
         size = BLOCKS * (THREADS * tiles * (tiles + 1) // 2 + 1) + width * width
         workspace = (cuda.out(sums.new_empty(restarts * size, dtype=torch.float64)),)
