@@ -4,7 +4,7 @@
 
 N is drawn from 10^4 to 10^7 and D from 2 to 128, both log-uniformly with N D at most ``--elements``, K from 2 to 100.
 Each ``--shape`` is measured before them. The graph is a square grid with 8 neighbours. A row has the time of an
-iteration of EM (potts_em_step with the derivatives for beta)
+iteration of EM (potts_em_step with the derivatives for beta, then potts_m_step), and of its step alone,
 
 - over its floor, the bytes of the operation's cost with features in float32 and q in bfloat16 at the rate of a copy:
   features and graph read, q read and written, without the padding of its rows. The iteration has q and features in the
@@ -40,6 +40,7 @@ import torch
 
 from warpwise import cuda, operation, ops
 from warpwise.apps.clustering import Graph, SpatialMixture, grid
+from warpwise.apps.clustering.emission import RIDGE
 from warpwise.apps.clustering.rounding import in_bfloat16, rounded_rows, saves_time
 from warpwise.operation import Cost
 from warpwise.ops.potts_em_step.spec import rows_of
@@ -147,11 +148,12 @@ def kmeans_iteration(X: torch.Tensor, centres: torch.Tensor) -> tuple[str, Calla
 
 class Iteration(NamedTuple):
     """``least``: the cost with features in float32 and q in bfloat16. ``stored``: with the dtypes that are used.
-    ``dtypes``: of q and of the features. ``run``: an iteration."""
+    ``dtypes``: of q and of the features. ``step``: potts_em_step. ``run``: an iteration."""
 
     least: Cost
     stored: Cost
     dtypes: tuple[str, str]
+    step: Callable[[], Any]
     run: Callable[[], Any]
 
 
@@ -171,7 +173,16 @@ def em_iteration(X: torch.Tensor, graph: Graph, centres: torch.Tensor) -> Iterat
     cost, whole = operation.get("potts_em_step").spec.cost, stored if rows is None else rows_of(rows)
     costs = cost(q.bfloat16(), X, *args), cost(stored, features, *args)
     dtypes = tuple(str(part.dtype).removeprefix("torch.") for part in (stored, features))
-    return Iteration(*costs, dtypes, lambda: ops.potts_em_step(whole, features, *args))
+    total = X.T @ X
+
+    def step() -> Any:
+        return ops.potts_em_step(whole, features, *args)
+
+    def iterate() -> Any:
+        counts, sums, slopes, _ = step()
+        return ops.potts_m_step(counts, sums, total, centres[None], n, RIDGE, slopes, beta, 12 / 8)
+
+    return Iteration(*costs, dtypes, step, iterate)
 
 
 def measured(side: int, features: int, domains: int, rates: Rates) -> dict[str, Any]:
@@ -185,11 +196,12 @@ def measured(side: int, features: int, domains: int, rates: Rates) -> dict[str, 
     em = em_iteration(X, graph.by_colour[1], centres)
     (row["q"], row["x"]), cost = em.dtypes, em.least
     row["kmeans"], kmeans = kmeans_iteration(X, centres)
-    row["em_s"], row["kmeans_s"] = medians([em.run, kmeans])
+    row["em_s"], row["step_s"], row["kmeans_s"] = medians([em.run, em.step, kmeans])
     moved, computed, waits = cost.bytes / rates.copy, TF32_PRODUCTS * cost.flops / rates.product, rates.barriers
     row["floors_s"] = {"bytes": moved, "arithmetic": computed, "waits": waits}
     row["floors_s"]["bytes_as_stored"] = em.stored.bytes / rates.copy
     row["em_over_floor"], row["em_over_kmeans"] = row["em_s"] / moved, row["em_s"] / row["kmeans_s"]
+    row["step_over_floor"] = row["step_s"] / moved
     row["em_over_floor_with_waits"] = row["em_s"] / (moved + waits)
     row["em_over_all_floors"] = row["em_s"] / (max(moved, computed) + waits)
     del em, kmeans
@@ -220,8 +232,9 @@ def main() -> None:
         rows.append(row)
         print(
             f"N {row['points']:>9,} D {row['features']:>3} K {row['domains']:>3}, q {row['q']}, X {row['x']}:"
-            f" EM {row['em_s'] * 1e6:8.1f} µs,"
-            f" {row['em_over_floor']:5.2f} x its floor, {row['em_over_floor_with_waits']:5.2f} with waits,"
+            f" EM {row['em_s'] * 1e6:8.1f} µs (step {row['step_s'] * 1e6:.1f}),"
+            f" {row['em_over_floor']:5.2f} x its floor (step {row['step_over_floor']:.2f}),"
+            f" {row['em_over_floor_with_waits']:5.2f} with waits,"
             f" {row['em_over_all_floors']:5.2f} with arithmetic too,"
             f" {row['em_over_kmeans']:5.2f} x {row['kmeans']};"
             f" fit {row['fit_s'] * 1e3:8.1f} ms, {row['memory_per_x']:5.2f} X",
