@@ -6,6 +6,7 @@
 // Means stay in shared memory. With CLUSTER blocks each has some of the domains: it adds their part of the covariance,
 // and multiplies their means by the inverse, which the first block computes.
 
+#include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/sm90/cluster.cuh>
 
@@ -283,6 +284,7 @@ struct MStep {
 template <int TILES, int CLUSTER>
 __device__ inline void m_step(Arguments all) {
   extern __shared__ __align__(16) double dynamic[];
+  warpwise::wait_for_previous_kernel();  // the launch overlaps the end of potts_em_step
   __shared__ typename MStep<TILES, CLUSTER>::Shared shared;
   const int restart = blockIdx.x / CLUSTER;
   const long long moments = static_cast<long long>(restart) * all.domains * all.width;
