@@ -1,8 +1,9 @@
-// A symmetric inverse with one barrier for each feature, and the blocks of a cluster for many domains.
+// A symmetric inverse with one barrier for two features, and the blocks of a cluster for many domains.
 //
 // In k01 each step of the elimination waits for a division, and means are read again from global memory for each
 // product. Here the covariance is symmetric: only the tiles on and below the diagonal are in registers, and one vector
-// is both the row and the column of a pivot. The thread of the next diagonal element divides while the others update.
+// is both the row and the column of a pivot. A pivot has two features; one thread inverts the next one while the others
+// update.
 // Means stay in shared memory. With CLUSTER blocks each has some of the domains: it adds their part of the covariance,
 // and multiplies their means by the inverse, which the first block computes.
 
@@ -48,8 +49,16 @@ struct MStep {
   // Products with the inverse: a thread has one feature of kOf domains, kGroups groups of threads have others.
   static constexpr int kGroups = kThreads / kRow, kOf = TILES;
 
+  // The inverse of a pivot [[a, b], [b, c]].
+  struct Inverse {
+    double xx, xy, yy;
+    __device__ double2 operator()(double2 u) const { return {xx * u.x + xy * u.y, xy * u.x + yy * u.y}; }
+  };
+
   struct Shared {
-    double vectors[2][kRow], pivots[kRow], factors[2], warp_sums[kThreads / warpwise::kWarp];
+    double2 vectors[2][kRow];
+    double diagonal[kRow], below[kRow], determinants[kRow / 2], warp_sums[kThreads / warpwise::kWarp];
+    Inverse inverses[2];
   };
 
   const Arguments& given;
@@ -137,72 +146,103 @@ struct MStep {
     for (int t = 0; t < kTiles; ++t) matrix[t] = partials[t * kThreads + threadIdx.x];
   }
 
-  // Stores row and column p = 16 pb + r, with -1 in place of the pivot, to `to`, and makes them zero.
+  // Stores the rows and columns 16 pb + r and the next to `to`, with minus the identity in place of the pivot, and
+  // makes them zero.
   template <int pb>
-  __device__ void publish(double (&matrix)[kTiles], double* to, int r) const {
+  __device__ void publish(double (&matrix)[kTiles], double2* to, int r) const {
+    const int c = tx - r, d = ty - r;
+    const bool column = c == 0 || c == 1, row = d == 0 || d == 1;
 #pragma unroll
     for (int a = 0; a < TILES; ++a) {
       const int t = a >= pb ? tile_at(a, pb) : tile_at(pb, a);
-      const bool column = a >= pb && tx == r, row = a < pb && ty == r, diagonal = a == pb && ty == r;
-      if (column || row) to[(column ? ty : tx) + kSide * a] = column && diagonal ? -1.0 : matrix[t];
-      if (column || row || diagonal) matrix[t] = 0.0;
+      if (a >= pb ? column : row) {
+        double* const at = reinterpret_cast<double*>(to + (a >= pb ? ty : tx) + kSide * a) + (a >= pb ? c : d);
+        *at = a == pb && row ? (c == d ? -1.0 : 0.0) : matrix[t];
+        matrix[t] = 0.0;
+      }
+      if (a == pb && row) matrix[t] = 0.0;
     }
   }
 
-  // The sweep operator for each feature in turn: pivot d and column u of the rest become -1 / d and u / d, and u u^T /
-  // d is subtracted from the rest. At the end the matrix is minus its inverse. `diagonal`: of feature threadIdx.x.
+  // The inverse of the pivot [[a, b], [b, c]] of features 2 pair and 2 pair + 1.
+  __device__ void invert_pivot(int pair, double a, double b, double c) const {
+    const double determinant = a * c - b * b, factor = reciprocal(determinant);
+    shared.inverses[pair % 2] = {c * factor, -b * factor, a * factor};
+    shared.determinants[pair] = determinant;
+  }
+
+  // The sweep operator for two features at a time: pivot P and columns U of the rest become -P^-1 and U P^-1, and
+  // U P^-1 U^T is subtracted from the rest. At the end the matrix is minus its inverse. a, b, c: the pivot of features
+  // 2 threadIdx.x and 2 threadIdx.x + 1.
   template <int pb>
-  __device__ void sweep(double (&matrix)[kTiles], double diagonal) const {
-    for (int r = 0; r < kSide && kSide * pb + r < given.width; ++r) {
-      const int p = kSide * pb + r;
-      double* const u = shared.vectors[p % 2];  // a thread may be one step ahead of another
+  __device__ void sweep(double (&matrix)[kTiles], double a, double b, double c) const {
+    for (int r = 0; r < kSide && kSide * pb + r < given.width; r += 2) {
+      const int pair = kSide / 2 * pb + r / 2, own = threadIdx.x;
+      double2* const u = shared.vectors[pair % 2];  // a thread may be one step ahead of another
       publish<pb>(matrix, u, r);
       __syncthreads();
-      const double factor = shared.factors[p % 2];
-      if (threadIdx.x < given.width) {
-        const double at = u[threadIdx.x];
-        diagonal = fma(-at * at, factor, diagonal);
-        if (threadIdx.x == p + 1) {
-          shared.factors[(p + 1) % 2] = reciprocal(diagonal);
-          shared.pivots[p + 1] = diagonal;
-        }
+      const Inverse inverse = shared.inverses[pair % 2];
+      if (2 * own < given.width) {
+        const double2 first = u[2 * own], second = u[2 * own + 1], x = inverse(first), y = inverse(second);
+        a -= x.x * first.x + x.y * first.y;
+        b -= y.x * first.x + y.y * first.y;
+        c -= y.x * second.x + y.y * second.y;
+        if (own == pair + 1) invert_pivot(own, a, b, c);
       }
-      double left[TILES], right[TILES];
+      double2 left[TILES], right[TILES];
 #pragma unroll
-      for (int a = 0; a < TILES; ++a) {
-        left[a] = u[ty + kSide * a] * factor;
-        right[a] = u[tx + kSide * a];
+      for (int i = 0; i < TILES; ++i) {
+        left[i] = inverse(u[ty + kSide * i]);
+        right[i] = u[tx + kSide * i];
       }
-      for_each_tile([&](int t, int a, int b, int, int) { matrix[t] -= left[a] * right[b]; });
+      for_each_tile([&](int t, int i, int j, int, int) {
+        matrix[t] -= left[i].x * right[j].x;
+        matrix[t] -= left[i].y * right[j].y;
+      });
     }
-    if constexpr (pb + 1 < TILES) sweep<pb + 1>(matrix, diagonal);
+    if constexpr (pb + 1 < TILES) sweep<pb + 1>(matrix, a, b, c);
   }
 
   // The covariance and its inverse from the sums of products about 0. Returns a thread's part of twice the likelihood
   // of the points without the expected scores: -trace(inverse total) - n log det.
   __device__ double invert(double (&matrix)[kTiles]) const {
-    const int width = given.width;
+    const int width = given.width, pair = 2 * threadIdx.x;
     const double per_point = 1.0 / given.n_points;
     for_each_tile([&](int t, int a, int b, int i, int j) {
-      if (i >= width || j >= width) return;
-      matrix[t] = matrix[t] * per_point + (i == j ? given.ridge : 0.0);
-      given.scale[i * width + j] = static_cast<float>(matrix[t]);
-      if (a > b) given.scale[j * width + i] = static_cast<float>(matrix[t]);
-      if (i == j) shared.pivots[i] = matrix[t];
+      if (i < width && j < width) {
+        matrix[t] = matrix[t] * per_point + (i == j ? given.ridge : 0.0);
+        given.scale[i * width + j] = static_cast<float>(matrix[t]);
+        if (a > b) given.scale[j * width + i] = static_cast<float>(matrix[t]);
+      } else if (i == j) {
+        matrix[t] = 1.0;  // the second feature of the last pivot, if the number of features is odd
+      }
+      if (i == j) shared.diagonal[i] = matrix[t];
+      if (i == j + 1) shared.below[j] = matrix[t];
     });
     __syncthreads();
-    const double diagonal = threadIdx.x < width ? shared.pivots[threadIdx.x] : 1.0;
-    if (threadIdx.x == 0) shared.factors[0] = reciprocal(diagonal);
-    sweep<0>(matrix, diagonal);
-    __syncthreads();
-    double found = threadIdx.x < width ? -given.n_points * (log(shared.pivots[threadIdx.x]) + kLogTwoPi) : 0.0;
+    double a = 1.0, b = 0.0, c = 1.0;
+    if (pair < width) {
+      a = shared.diagonal[pair];
+      b = shared.below[pair];
+      c = shared.diagonal[pair + 1];
+    }
+    if (threadIdx.x == 0) invert_pivot(0, a, b, c);
+    sweep<0>(matrix, a, b, c);
+    double found = 0.0;
+    if (pair < width) {
+      found = -given.n_points * (log(shared.determinants[threadIdx.x]) + min(2, width - pair) * kLogTwoPi);
+    }
+    float below[kTiles], above[kTiles];  // of the total; loads in flight
     for_each_tile([&](int t, int a, int b, int i, int j) {
+      const bool inside = i < width && j < width;
+      below[t] = inside ? given.total[i * width + j] : 0.0f;
+      above[t] = inside && a > b ? given.total[j * width + i] : 0.0f;  // a diagonal tile has all of its elements
+    });
+    for_each_tile([&](int t, int a, int b, int i, int j) {
+      found += matrix[t] * (static_cast<double>(below[t]) + above[t]);
       if (i >= width || j >= width) return;
-      found += matrix[t] * given.total[i * width + j];
       inverse[i * width + j] = -matrix[t];
-      if (a == b) return;  // a diagonal tile has all of its elements
-      found += matrix[t] * given.total[j * width + i];
-      inverse[j * width + i] = -matrix[t];
+      if (a > b) inverse[j * width + i] = -matrix[t];
     });
     return found;
   }
