@@ -4,9 +4,9 @@
 
 N is drawn from 10^4 to 10^7 and D from 2 to 128, both log-uniformly with N D at most ``--elements``, K from 2 to 100.
 Each ``--shape`` is measured before them. The graph is a square grid with 8 neighbours. A row has the time of an
-iteration of EM (potts_em_step with the derivatives for beta, then potts_m_step), and of its step alone,
+iteration of EM (potts_em_step with the derivatives for beta, then potts_m_step), and that of potts_em_step alone,
 
-- over its floor, the bytes of the operation's cost with features in float32 and q in bfloat16 at the rate of a copy:
+- over its floor, the bytes of potts_em_step with features in float32 and q in bfloat16 at the rate of a copy:
   features and graph read, q read and written, without the padding of its rows. The iteration has q and features in the
   dtypes of a fit of whitened features ("q" and "x" of a row); the floor does not depend on them. The time of the bytes
   in these dtypes is reported separately;
@@ -46,6 +46,8 @@ from warpwise.operation import Cost
 from warpwise.ops.potts_em_step.spec import rows_of
 
 ROUNDS, CALLS = 7, 4  # calls in a graph
+MOST_STRENGTH = 12  # highest beta times the degree, as in fits
+DEGREE = 8  # neighbours of a point
 COPIED = 1 << 28  # floats
 TF32_PRODUCTS = 3  # of four of the parts of two floats: the fourth is below float32's rounding
 
@@ -180,7 +182,7 @@ def em_iteration(X: torch.Tensor, graph: Graph, centres: torch.Tensor) -> Iterat
 
     def iterate() -> Any:
         counts, sums, slopes, _ = step()
-        return ops.potts_m_step(counts, sums, total, centres[None], n, RIDGE, slopes, beta, 12 / 8)
+        return ops.potts_m_step(counts, sums, total, centres[None], n, RIDGE, slopes, beta, MOST_STRENGTH / DEGREE)
 
     return Iteration(*costs, dtypes, step, iterate)
 

@@ -46,7 +46,7 @@ CALLS = (
     (kmeans, "kmeans_assign", "k02"),
     (kmeans, "kmeans_update", "k02"),
     (starts, "kmeans_update", "k02"),
-    (emission, "potts_m_step", "k01"),
+    (emission, "potts_m_step", "k02"),
 )
 
 

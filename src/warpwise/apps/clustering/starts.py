@@ -62,20 +62,27 @@ def best_start(
             yield model
             del model  # before the next one is made
 
-    # The host prepares a group while a GPU runs the fits of the previous group.
+    # Unless the groups are joined below, the host prepares a group while a GPU runs the fits of the previous one.
     started = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
     first_group = next(started)
-    groups: Iterable[torch.Tensor] = chain([first_group], started)
     check = None
     if types is None and saves_time(X, graph, n_domains, parallel.share):
         check = RoundingCheck(_emission(X, first_group[:1], n_domains, total, parallel))
-    del first_group
     replayed = X.is_cuda and len(X) <= _FEW_POINTS and types is None and type(parallel) is Alone
     replayed = replayed and n_init >= 3 * batch
+
+    labels = first_group.new_empty(n_init, first_group.shape[1])
+    bounds, done = X.new_empty(0, dtype=torch.float64), 0
+    if checkpoint is not None and (kept := checkpoint.load()) is not None:
+        bounds, done = kept["bounds"].to(X.device), len(kept["bounds"])
+        labels[:done] = kept["labels"].to(X.device)
+        if progress is not None:
+            progress(done, n_init)
+    ends: Iterable[int] = _filled(labels, done, first_group, started)
+    del first_group, started
     # The smoothed features are freed before X is rounded.
-    joined = batch >= n_init or replayed or check is not None
-    if joined:
-        groups = [torch.cat(list(groups))]
+    if batch >= n_init or replayed or check is not None:
+        ends = [list(ends)[-1]]
     rounds = check is not None and check.passes()
     rounded = in_bfloat16(X) if rounds else None
 
@@ -100,19 +107,8 @@ def best_start(
                     yield model.elbo(), most_probable(model.q).T
                     del model
 
-    labels, bounds, done, begin = None, X.new_empty(0, dtype=torch.float64), 0, 0
-    for group in groups:
-        if labels is None:
-            labels = group.new_empty(n_init, group.shape[1])
-            if checkpoint is not None and (kept := checkpoint.load()) is not None:
-                bounds, done = kept["bounds"].to(X.device), len(kept["bounds"])
-                labels[:done] = kept["labels"].to(X.device)
-                if progress is not None:
-                    progress(done, n_init)
-        end, first = begin + len(group), max(begin, done)
-        labels[first:end] = group[first - begin :]
-        del group
-        for found_bounds, found_labels in short_fits(labels[first:end]):
+    for end in ends:
+        for found_bounds, found_labels in short_fits(labels[done:end]):
             bounds = torch.cat([bounds, found_bounds])
             labels[done : len(bounds)] = found_labels
             done = len(bounds)
@@ -121,9 +117,7 @@ def best_start(
                 checkpoint.save({"bounds": bounds, "labels": labels[:done]})
             if progress is not None:
                 progress(done, n_init)
-        begin = end
-    del groups
-    assert labels is not None
+    del ends
     if replay is not None:
         replay.close()
         del replay, first_iterations, q, short_fits
@@ -141,6 +135,19 @@ def best_start(
         best.offer(model)
         del model
     return best.model(X, graph, beta, temper, total, parallel, rounded)
+
+
+def _filled(labels: torch.Tensor, done: int, first: torch.Tensor, others: Iterator[torch.Tensor]) -> Iterator[int]:
+    """Copy the groups of labels, ``first`` and ``others``, to the rows of ``labels`` from ``done`` on, one at a time;
+    yield the number of rows that are filled."""
+    end = 0
+    groups = chain([first], others)
+    del first, others
+    for group in groups:
+        begin, end = end, end + len(group)
+        labels[max(begin, done) : end] = group[max(done - begin, 0) :]
+        del group
+        yield end
 
 
 class _Best:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from warpwise import cuda
+from warpwise.device.limits import requires_ampere
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_bound.spec import DTYPES, SPEC
@@ -20,17 +21,17 @@ BLOCKS_AN_SM, RESIDENT = 8, 2  # of k01; of k02, all resident
 MOST_DOMAINS, MOST_INDEX, MOST_RESTARTS = 128, 2**31 - 1, 65535
 
 LANES_PER_POINT = cuda.load(HERE / "k01_lanes_per_point.cu")
-EXACT_HALVES = cuda.load(HERE / "k02_exact_halves.cu")
+INTEGER_CONVERSION = cuda.load(HERE / "k02_integer_conversion.cu")
 
 
 def lanes_per_point(bound: torch.Tensor, q: torch.Tensor, *rest: Any) -> None:
     _launch(LANES_PER_POINT, f"potts_bound_lanes_per_point<{cuda.ctype(q.dtype)}>", 4, BLOCKS_AN_SM, bound, q, *rest)
 
 
-def exact_halves(bound: torch.Tensor, q: torch.Tensor, *rest: Any) -> None:
+def integer_conversion(bound: torch.Tensor, q: torch.Tensor, *rest: Any) -> None:
     own = _own(q)
-    kernel = f"potts_bound_exact_halves<{own}, {str(len(rest[4]) > 1).lower()}>"
-    _launch(EXACT_HALVES, kernel, own, RESIDENT, bound, q, *rest)
+    kernel = f"potts_bound_integer_conversion<{own}, {str(len(rest[4]) > 1).lower()}>"
+    _launch(INTEGER_CONVERSION, kernel, own, RESIDENT, bound, q, *rest)
 
 
 def _own(q: torch.Tensor) -> int:
@@ -72,23 +73,23 @@ def limits(q: torch.Tensor, rowptr: torch.Tensor, columns: torch.Tensor, *rest: 
     return None
 
 
-def halves_limits(q: torch.Tensor, *rest: Any) -> str | None:
+def conversion_limits(q: torch.Tensor, *rest: Any) -> str | None:
     if q.dtype != torch.bfloat16 or rest[5] is not None:
         return "takes q in bfloat16 and no interaction"
     rows = rows_of(q)
     if rows is None or load_of(rows) < _own(q):
         return f"takes rows of q aligned to {2 * _own(q)} bytes"
-    return limits(q, *rest)
+    return requires_ampere(q) or limits(q, *rest)
 
 
 RUNGS = (
     make_rung(HERE, "k01_lanes_per_point", "a team of lanes per point, no intermediate array",
               in_rows(lanes_per_point, writes=False), dtypes=DTYPES, limits=limits, strided=True),
-    make_rung(HERE, "k02_exact_halves", "q in bfloat16: conversions to float64 by integers, logarithms from a table",
-              in_rows(exact_halves, writes=False), dtypes=DTYPES, limits=halves_limits, strided=True),
+    make_rung(HERE, "k02_integer_conversion", "q in bfloat16: integer instructions convert it, logarithms from a table",
+              in_rows(integer_conversion, writes=False), dtypes=DTYPES, limits=conversion_limits, strided=True),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
     """k02 for q in bfloat16, else k01: PyTorch makes several passes over arrays of the size of q."""
-    return first_taking(SPEC, RUNGS, args, "k02_exact_halves", "k01_lanes_per_point")
+    return first_taking(SPEC, RUNGS, args, "k02_integer_conversion", "k01_lanes_per_point")

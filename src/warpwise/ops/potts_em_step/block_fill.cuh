@@ -10,7 +10,8 @@ __device__ inline void fill_zeros(float* to, int count) {
   for (int i = threadIdx.x; i < count / 4; i += THREADS) reinterpret_cast<warpwise::Float4*>(to)[i] = {};
 }
 
-// store(i, load(i)) for each i below COUNT. load(i) is a Vector of floats; a thread has up to 64 of them in flight.
+// store(i, load(i)) for each i below COUNT. load(i) is a Vector of floats; a thread loads up to 64 floats before it
+// stores the first.
 template <int COUNT, int THREADS, class Load, class Store>
 __device__ inline void fill_in_batches(const Load& load, const Store& store) {
   using Values = decltype(load(0));

@@ -152,7 +152,7 @@ SELECTION_FEW = (
     (16, SelectionChoice(8, 1, 2, 8)),
 )
 # EXACT_CHOICES and EXACT_FEW: as SELECTION_CHOICES and SELECTION_FEW, for features in bfloat16. With few points, the
-# second choice is for moments of a warp's own points that do not fit in shared memory.
+# second choice applies if the moments of a warp's own points do not fit in shared memory.
 _WIDE, _KEPT = SelectionChoice(8, 1, 4, 8, own=True), SelectionChoice(8, 1, 2, 4, keeps=True)
 EXACT_CHOICES = {
     1: (SelectionChoice(10, 2, 4, 8), SelectionChoice(10, 2, 2, 8), _WIDE, _OWN),

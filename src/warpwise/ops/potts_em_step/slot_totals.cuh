@@ -30,14 +30,16 @@ __device__ inline void add_warps(float* partials, const Memory& memory) {
 // Adds the sums of all blocks: store(slot, total) gets those of a slot in 32 lanes. partials: (gridDim.x, restarts,
 // kSlots, 32), of up to BLOCKS resident blocks per SM. shared: 4 kThreads floats.
 //
-// A load takes longer than all additions, so that a warp has as many rows of up to four slots in flight as registers
-// permit; on up to kSMs SMs these are usually all.
+// The latency of a load exceeds the time of all additions, so a warp loads as many rows of up to four slots as fit in
+// kMost registers before it adds them. kSMs: more than the SMs of an H200 (132). kEach: the slots of a block in a grid
+// of 128 blocks.
 template <class Plan, int BLOCKS, class Store>
 __device__ inline void add_blocks(float* shared, const float* partials, int restarts, const Store& store) {
-  constexpr int kSMs = 152, kMost = BLOCKS > 1 ? 72 : 120;  // registers for rows
+  constexpr int kSMs = 152, kMost = BLOCKS > 1 ? 72 : 120;
   constexpr int kEach = warpwise::cdiv(Plan::kSlots, 128), kAtOnce = kEach < 4 ? kEach : 4;
   constexpr int kAll = warpwise::cdiv(kSMs * BLOCKS, Plan::kWarps);
   constexpr int kRows = kAll < kMost / kAtOnce ? kAll : kMost / kAtOnce;
+  static_assert(kAtOnce <= Plan::kWarps, "a warp adds one slot over the warps");
   const int restart = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   for (int first = blockIdx.x; first < Plan::kSlots; first += kAtOnce * gridDim.x) {
     float totals[kAtOnce] = {};

@@ -1,11 +1,10 @@
-// A symmetric inverse with one barrier for two features, and the blocks of a cluster for many domains.
+// The inverse of a symmetric matrix with one barrier for two features; for many domains, a cluster of blocks.
 //
 // In k01 each step of the elimination waits for a division, and means are read again from global memory for each
 // product. Here the covariance is symmetric: only the tiles on and below the diagonal are in registers, and one vector
 // is both the row and the column of a pivot. A pivot has two features; one thread inverts the next one while the others
-// update.
-// Means stay in shared memory. With CLUSTER blocks each has some of the domains: it adds their part of the covariance,
-// and multiplies their means by the inverse, which the first block computes.
+// update. The means stay in shared memory. Each of the CLUSTER blocks adds its domains' part of the covariance and
+// multiplies their means by the inverse, which block 0 computes.
 
 #include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
@@ -17,7 +16,7 @@ constexpr int kSide = 16, kThreads = kSide * kSide, kBlocks = 8;  // kBlocks: of
 constexpr float kLeastCount = 1e-3f;
 constexpr double kLogTwoPi = 1.8378770664093453;
 
-// The arguments of the kernels. workspace, for a cluster: (restarts, workspace_of<TILES>(width)).
+// The arguments of the kernels. workspace, for a cluster: see potts_m_step_cluster.
 struct Arguments {
   const float *counts, *sums, *total, *previous, *derivatives, *beta;
   float *mean, *scale, *linear, *constant;
@@ -48,6 +47,7 @@ struct MStep {
   static constexpr int kTiles = tiles_of(TILES), kRow = kSide * TILES;  // kRow: doubles of a row of means
   // Products with the inverse: a thread has one feature of kOf domains, kGroups groups of threads have others.
   static constexpr int kGroups = kThreads / kRow, kOf = TILES;
+  static constexpr bool kKeepsTotal = TILES <= 4;  // in registers
 
   // The inverse of a pivot [[a, b], [b, c]].
   struct Inverse {
@@ -66,16 +66,16 @@ struct MStep {
   const int rank, tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
   const int share = (given.domains + CLUSTER - 1) / CLUSTER;  // domains of a block
   const int first = rank * share, own = max(0, min(share, given.domains - first));
-  double *weights, *means, *inverse;  // weights: the counts
-  double *partials, *expected;        // of a cluster: (CLUSTER, kTiles, kThreads), (CLUSTER)
+  double *weights, *means, *inverse;     // weights: the counts
+  double *partials, *block_likelihoods;  // of a cluster: (CLUSTER, kTiles, kThreads), (CLUSTER)
 
   __device__ MStep(const Arguments& all, Shared& fixed, double* dynamic, int block)
       : given(all), shared(fixed), rank(block), weights(dynamic), means(dynamic + share) {
     inverse = means + share * kRow;
     if (CLUSTER == 1) return;
     partials = given.workspace;
-    expected = partials + CLUSTER * kTiles * kThreads;
-    inverse = expected + CLUSTER;
+    block_likelihoods = partials + CLUSTER * kTiles * kThreads;
+    inverse = block_likelihoods + CLUSTER;
   }
 
   static __device__ void sync() {
@@ -94,6 +94,31 @@ struct MStep {
 #pragma unroll
       for (int b = 0; b <= a; ++b) visit(tile_at(a, b), a, b, ty + kSide * a, tx + kSide * b);
     }
+  }
+
+  // The symmetric total of the products, zeros outside.
+  __device__ void load_total(double (&total)[kTiles]) const {
+    const int width = given.width;
+    for_each_tile([&](int t, int, int, int i, int j) {
+      const bool inside = i < width && j < width;
+      const float below = inside ? given.total[i * width + j] : 0.0f,
+                  above = inside ? given.total[j * width + i] : 0.0f;
+      total[t] = 0.5 * (static_cast<double>(below) + above);
+    });
+  }
+
+  // beta and the derivatives of the pseudo-likelihood, for a step of Newton's method.
+  struct Slopes {
+    float beta, gradient, curvature;
+    __device__ float next(float highest) const {
+      const float longest = 0.25f * highest, step = curvature > 0.0f ? gradient / curvature : 0.0f;
+      return fminf(fmaxf(beta + fminf(fmaxf(step, -longest), longest), 0.0f), highest);
+    }
+  };
+
+  __device__ Slopes load_slopes() const {
+    if (!given.derivatives || rank > 0 || threadIdx.x > 0) return {};
+    return {*given.beta, given.derivatives[0], given.derivatives[gridDim.x / CLUSTER]};
   }
 
   // The means and counts of the block's domains, with zeros past the last feature.
@@ -149,7 +174,7 @@ struct MStep {
   // Stores the rows and columns 16 pb + r and the next to `to`, with minus the identity in place of the pivot, and
   // makes them zero.
   template <int pb>
-  __device__ void publish(double (&matrix)[kTiles], double2* to, int r) const {
+  __device__ void store_pivot_columns(double (&matrix)[kTiles], double2* to, int r) const {
     const int c = tx - r, d = ty - r;
     const bool column = c == 0 || c == 1, row = d == 0 || d == 1;
 #pragma unroll
@@ -168,7 +193,7 @@ struct MStep {
   __device__ void invert_pivot(int pair, double a, double b, double c) const {
     const double determinant = a * c - b * b, factor = reciprocal(determinant);
     shared.inverses[pair % 2] = {c * factor, -b * factor, a * factor};
-    shared.determinants[pair] = determinant;
+    shared.determinants[pair] = a > 0.0 ? determinant : nan("");  // else the covariance is not positive definite
   }
 
   // The sweep operator for two features at a time: pivot P and columns U of the rest become -P^-1 and U P^-1, and
@@ -179,7 +204,7 @@ struct MStep {
     for (int r = 0; r < kSide && kSide * pb + r < given.width; r += 2) {
       const int pair = kSide / 2 * pb + r / 2, own = threadIdx.x;
       double2* const u = shared.vectors[pair % 2];  // a thread may be one step ahead of another
-      publish<pb>(matrix, u, r);
+      store_pivot_columns<pb>(matrix, u, r);
       __syncthreads();
       const Inverse inverse = shared.inverses[pair % 2];
       if (2 * own < given.width) {
@@ -203,9 +228,10 @@ struct MStep {
     if constexpr (pb + 1 < TILES) sweep<pb + 1>(matrix, a, b, c);
   }
 
-  // The covariance and its inverse from the sums of products about 0. Returns a thread's part of twice the likelihood
-  // of the points without the expected scores: -trace(inverse total) - n log det.
-  __device__ double invert(double (&matrix)[kTiles]) const {
+  // The covariance and its inverse from the sums of products about 0. Returns the thread's part of -trace(inverse
+  // total)
+  // - n (log det + D log(2 pi)), twice the likelihood without the expected scores.
+  __device__ double invert(double (&matrix)[kTiles], double (&total)[kTiles]) const {
     const int width = given.width, pair = 2 * threadIdx.x;
     const double per_point = 1.0 / given.n_points;
     for_each_tile([&](int t, int a, int b, int i, int j) {
@@ -232,14 +258,9 @@ struct MStep {
     if (pair < width) {
       found = -given.n_points * (log(shared.determinants[threadIdx.x]) + min(2, width - pair) * kLogTwoPi);
     }
-    float below[kTiles], above[kTiles];  // of the total; loads in flight
+    if (!kKeepsTotal) load_total(total);
     for_each_tile([&](int t, int a, int b, int i, int j) {
-      const bool inside = i < width && j < width;
-      below[t] = inside ? given.total[i * width + j] : 0.0f;
-      above[t] = inside && a > b ? given.total[j * width + i] : 0.0f;  // a diagonal tile has all of its elements
-    });
-    for_each_tile([&](int t, int a, int b, int i, int j) {
-      found += matrix[t] * (static_cast<double>(below[t]) + above[t]);
+      found += matrix[t] * total[t] * (a > b ? 2.0 : 1.0);  // a diagonal tile has all of its elements
       if (i >= width || j >= width) return;
       inverse[i * width + j] = -matrix[t];
       if (a > b) inverse[j * width + i] = -matrix[t];
@@ -291,33 +312,29 @@ struct MStep {
     return scores;
   }
 
-  __device__ void run(int restart) const {
-    const int width = given.width;
-    double matrix[kTiles];
-    for_each_tile([&](int t, int, int, int i, int j) {
-      const bool inside = rank == 0 && i < width && j < width;
-      matrix[t] = inside ? 0.5 * (static_cast<double>(given.total[i * width + j]) + given.total[j * width + i]) : 0.0;
-    });
+  __device__ void run() const {
+    double matrix[kTiles] = {}, total[kTiles];
+    if (rank == 0) load_total(matrix);
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) total[t] = matrix[t];
+    const Slopes slopes = load_slopes();
     find_means();
     __syncthreads();
     subtract_domains(matrix);
     if constexpr (CLUSTER > 1) gather(matrix);
-    const double others = rank == 0 ? 0.5 * invert(matrix) : 0.0;
+    const double without_scores = rank == 0 ? 0.5 * invert(matrix, total) : 0.0;
     sync();  // the inverse is complete
-    double likelihood = warpwise::block_reduce<warpwise::DoubleSum, kThreads>(multiply() + others, shared.warp_sums);
+    double likelihood =
+        warpwise::block_reduce<warpwise::DoubleSum, kThreads>(multiply() + without_scores, shared.warp_sums);
     if constexpr (CLUSTER > 1) {
-      if (threadIdx.x == 0) expected[rank] = likelihood;
+      if (threadIdx.x == 0) block_likelihoods[rank] = likelihood;
       sm90::cluster_sync();
       likelihood = 0.0;
-      for (int block = 0; rank == 0 && block < CLUSTER; ++block) likelihood += expected[block];
+      for (int block = 0; rank == 0 && block < CLUSTER; ++block) likelihood += block_likelihoods[block];
     }
     if (rank > 0 || threadIdx.x > 0) return;
     *given.likelihood = likelihood;
-    if (!given.derivatives) return;
-    const float gradient = given.derivatives[0], curvature = given.derivatives[gridDim.x / CLUSTER];
-    const float longest = 0.25f * given.highest_beta, step = curvature > 0.0f ? gradient / curvature : 0.0f;
-    const float next = *given.beta + fminf(fmaxf(step, -longest), longest);
-    *given.new_beta = fminf(fmaxf(next, 0.0f), given.highest_beta);
+    if (given.derivatives) *given.new_beta = slopes.next(given.highest_beta);
   }
 };
 
@@ -345,7 +362,7 @@ __device__ inline void m_step(Arguments all) {
     const long long doubles = CLUSTER * (tiles_of(TILES) * kThreads + 1) + all.width * all.width;
     all.workspace += restart * doubles;
   }
-  MStep<TILES, CLUSTER>(all, shared, dynamic, blockIdx.x % CLUSTER).run(restart);
+  MStep<TILES, CLUSTER>(all, shared, dynamic, blockIdx.x % CLUSTER).run();
 }
 
 // counts: (restarts, domains), sums, previous, mean and linear: (restarts, domains, width), total: (width, width),
@@ -361,6 +378,7 @@ __global__ void __launch_bounds__(kThreads, 1) potts_m_step_one_block(
                     new_beta, nullptr, n_points, ridge, highest_beta, domains, width});
 }
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 // The same by a cluster of kBlocks for each restart. workspace: (restarts, kBlocks (kThreads TILES (TILES + 1) / 2 + 1)
 // + width^2). Grid: restarts kBlocks. Shared: cdiv(domains, kBlocks) (16 TILES + 1) doubles.
 template <int TILES>
@@ -372,3 +390,4 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kBlocks, 1, 1)
   m_step<TILES, kBlocks>({counts, sums, total, previous, derivatives, beta, mean, scale, linear, constant, likelihood,
                           new_beta, workspace, n_points, ridge, highest_beta, domains, width});
 }
+#endif

@@ -8,22 +8,23 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.device.limits import requires_capability
+from warpwise.device.limits import HOPPER_SHARED, requires_capability, shared_bytes
 from warpwise.operation import cdiv, make_rung
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_m_step.spec import DTYPES, SPEC
 
 HERE = Path(__file__).parent
-THREADS, SIDE, WIDTH = 256, 16, 128  # kThreads, kSide and kWidth of k01
-SHARED = 216 * 1024  # bytes of dynamic shared memory per block, besides 4 KB of static
-
-BLOCKS, LEAST_OF_CLUSTER = 8, 1 << 14  # of a cluster of k02 (kBlocks); domains * width^2 from which it is faster
+THREADS, SIDE, WIDTH = 256, 16, 128  # kThreads and kSide; most features
+STATIC = 7 * 1024  # bytes of static shared memory of a block, at most
+BLOCKS = 8  # of a cluster of k02 (kBlocks)
+LEAST_OF_CLUSTER = 1 << 14  # domains * width^2 from which a cluster is faster
 
 BLOCK_PER_RESTART = cuda.load(HERE / "k01_block_per_restart.cu")
 SYMMETRIC_SWEEP = cuda.load(HERE / "k02_symmetric_sweep.cu")
 
 
-def shared_bytes(domains: int, width: int) -> int:
+def covariance_bytes(domains: int, width: int) -> int:
+    """Dynamic shared memory of a block of k01."""
     return 8 * (width * width + domains)
 
 
@@ -36,7 +37,7 @@ def block_per_restart(
         return
     tiles = _tiles(width)
     kernel = BLOCK_PER_RESTART[f"potts_m_step_block_per_restart<{tiles}>"]
-    launch = kernel[restarts, THREADS, shared_bytes(domains, width)]
+    launch = kernel[restarts, THREADS, covariance_bytes(domains, width)]
     launch(counts, sums, total, previous, derivatives, None if derivatives is None else beta,
            *(None if output is None else cuda.out(output) for output in outputs), float(n_points), ridge, highest_beta,
            domains, width)  # fmt: skip
@@ -49,11 +50,12 @@ def _tiles(width: int) -> int:
 def _clustered(sums: torch.Tensor) -> bool:
     """Whether k02 has a cluster of blocks for each restart."""
     _, domains, width = sums.shape
-    return domains * width**2 >= LEAST_OF_CLUSTER and requires_capability(sums, 9, 0, "") is None
+    many = domains >= BLOCKS and domains * width**2 >= LEAST_OF_CLUSTER
+    return many and requires_capability(sums, 9, 0, "") is None
 
 
 def sweep_bytes(domains: int, width: int, clustered: bool) -> int:
-    """Shared memory of a block of k02."""
+    """Dynamic shared memory of a block of k02."""
     row = SIDE * _tiles(width) + 1
     return 8 * (cdiv(domains, BLOCKS) * row if clustered else domains * row + width * width)
 
@@ -79,26 +81,31 @@ def symmetric_sweep(
 
 def limits(counts: torch.Tensor, sums: torch.Tensor, *rest: Any) -> str | None:
     domains, width = sums.shape[1:]
-    if width > WIDTH or shared_bytes(domains, width) > SHARED:
-        return f"takes up to {WIDTH} features and {SHARED} bytes of covariance, not {domains} x {width}"
-    return None
+    return _too_large(sums, covariance_bytes(domains, width))
 
 
 def sweep_limits(counts: torch.Tensor, sums: torch.Tensor, *rest: Any) -> str | None:
     domains, width = sums.shape[1:]
-    if width > WIDTH or sweep_bytes(domains, width, _clustered(sums)) > SHARED:
-        return f"takes up to {WIDTH} features and {SHARED} bytes of means, not {domains} x {width}"
+    return _too_large(sums, sweep_bytes(domains, width, _clustered(sums)))
+
+
+def _too_large(sums: torch.Tensor, size: int) -> str | None:
+    """The reason why a block cannot have ``size`` bytes of dynamic shared memory, or so many features; or None."""
+    _, domains, width = sums.shape
+    most = (shared_bytes(sums) or HOPPER_SHARED) - STATIC
+    if width > WIDTH or size > most:
+        return f"takes up to {WIDTH} features and {most} bytes of shared memory; {domains} x {width} need {size}"
     return None
 
 
 RUNGS = (
     make_rung(HERE, "k01_block_per_restart", "one block per restart, the inverse in registers", block_per_restart,
               dtypes=DTYPES, limits=limits),
-    make_rung(HERE, "k02_symmetric_sweep", "half of a symmetric matrix, a barrier per feature; clusters",
+    make_rung(HERE, "k02_symmetric_sweep", "half of a symmetric matrix, a barrier for two features; clusters",
               symmetric_sweep, dtypes=DTYPES, limits=sweep_limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k02, or k01 where it does not fit: PyTorch takes some 25 launches."""
+    """k02; k01 if k02's means do not fit in shared memory. PyTorch takes about 25 launches."""
     return first_taking(SPEC, RUNGS, args, "k02_symmetric_sweep", "k01_block_per_restart")

@@ -1,11 +1,10 @@
-// q in bfloat16: all of k01's float64, without its conversions and logarithms.
+// k01's computation in float64 for q in bfloat16, without conversion instructions and calls of log.
 //
-// k01 converts each value of a neighbour to float64 at a quarter of the rate of additions, and computes a logarithm of
-// 30 instructions for each probability. The bits of a bfloat16 are those of a float64 but for their place and the bias
-// of the exponent, so that one multiplication and addition of integers converts it. It has seven bits of mantissa, so
-// that log(2^e (1 + m / 128)) is e log(2) and one of 128 numbers in shared memory. A lane has up to eight domains of a
-// point, one load of 16 bytes, and loads the rows of eight neighbours before it adds the first; the edges of its next
-// point are loaded meanwhile.
+// A conversion to float64 takes four times as long as an addition, and a logarithm 30 instructions. The exponent and
+// the mantissa of a bfloat16 have other positions and another bias in a float64, so one integer multiply-add converts a
+// normal number. Zero becomes 2^-127. The mantissa has seven bits, so log(2^e (1 + m / 128)) is e log(2) plus one of
+// 128 numbers in shared memory. A lane has up to eight domains of a point, one load of 16 bytes, and loads the rows of
+// eight neighbours before it adds the first. While it adds, it loads the edges of its next point.
 
 #include <warpwise/core/float4.cuh>
 
@@ -13,15 +12,16 @@
 
 constexpr int kEdges = 8;  // of a point, in flight
 constexpr int kMantissas = 128;
-constexpr double kLn2 = 0.693147180559945309, kLargest = 1e30;
+constexpr double kLn2 = 0.693147180559945309;
+constexpr unsigned kUpperOf128 = 0x47f00000;  // the upper word of 2^128 in float64
 
-// OWN probabilities in bfloat16; zeros and denormal numbers are converted to less than 2^-126.
+// OWN probabilities in bfloat16.
 template <int OWN>
-struct Halves {
+struct Bfloat16Row {
   warpwise::Vector<unsigned, OWN / 2> words;
 
   __device__ unsigned bits(int i) const { return i % 2 ? words.at[i / 2] >> 16 : words.at[i / 2] & 0xffffu; }
-  // The exponent of float64 is 896 more. Infinities and NaN become numbers from 2^128 on.
+  // The bias of float64 is 896 more. Infinities, NaN and numbers with a sign become numbers from 2^128 on.
   __device__ double operator[](int i) const {
     return __hiloint2double(static_cast<int>(bits(i) * (1u << 13) + (896u << 20)), 0);
   }
@@ -38,21 +38,38 @@ struct Edges {
 
   __device__ void load_columns(const int* columns, int first, int point) {
 #pragma unroll
-    for (int e = 0; e < kEdges; ++e) at[e] = first + e < stop ? columns[first + e] : point;
+    for (int e = 0; e < kEdges; ++e) at[e] = e < stop - first ? columns[first + e] : point;
   }
 };
+
+__device__ inline unsigned upper(double value) { return static_cast<unsigned>(__double2hiint(value)); }
+
+// The terms of a point, of its domains 0 to `count` from `own` on: for an infinity, NaN or a number with a sign in a
+// row. Row p of q begins p * row elements after `own`; field: of the point.
+__device__ __noinline__ double terms_of_any(const __nv_bfloat16* own, long long row, int point, int count, int start,
+                                            int stop, const int* columns, const float* weights, const float* field,
+                                            double strength) {
+  double terms = 0.0;
+  for (int i = 0; i < count; ++i) {
+    double support = 0.0;
+    for (int edge = start; edge < stop; ++edge) {
+      support += (weights ? weights[edge] : 1.0f) * static_cast<double>(__bfloat162float(own[columns[edge] * row + i]));
+    }
+    const double p = __bfloat162float(own[point * row + i]);
+    if (p > 0.0) terms += p * (field[i] + strength * support - log(p));
+  }
+  return terms;
+}
 
 // The arguments are those of k01, without interaction. Rows of q are aligned to OWN elements; lanes, a power of two and
 // at most 32, have OWN of them each, of which those from `domains` on are not used. FIELDS: external_row is not 0.
 // Grid: (any, restarts) of kThreads.
 template <int OWN, bool FIELDS>
-__global__ void __launch_bounds__(kThreads, 2) potts_bound_exact_halves(const __nv_bfloat16* q, const int* rowptr,
-                                                                        const int* columns, const float* weights,
-                                                                        const float* beta, const float* external,
-                                                                        double* partials, int n, int restarts,
-                                                                        int domains, int pitch, long long external_row,
-                                                                        long long external_restart, int lanes) {
-  using Row = Halves<OWN>;
+__global__ void __launch_bounds__(kThreads, 2) potts_bound_integer_conversion(
+    const __nv_bfloat16* q, const int* rowptr, const int* columns, const float* weights, const float* beta,
+    const float* external, double* partials, int n, int restarts, int domains, int pitch, long long external_row,
+    long long external_restart, int lanes) {
+  using Row = Bfloat16Row<OWN>;
   __shared__ double logs[kMantissas];
   for (int m = threadIdx.x; m < kMantissas; m += kThreads) logs[m] = log(1.0 + m * (1.0 / kMantissas));
   __syncthreads();
@@ -101,22 +118,30 @@ __global__ void __launch_bounds__(kThreads, 2) potts_bound_exact_halves(const __
         }
 #pragma unroll
         for (int e = 0; e < kEdges; ++e) {
-          const int edge = edges.start + first + e;
-          const double weight = edge >= edges.stop ? 0.0f : weights ? weights[edge] : 1.0f;
+          const int edge = edges.start + first;
+          const double weight = e >= edges.stop - edge ? 0.0f : weights ? weights[edge + e] : 1.0f;
 #pragma unroll
           for (int i = 0; i < OWN; ++i) support[i] += weight * near[e][i];
         }
       }
     }
     double terms = 0.0;
+    unsigned highest = 0;  // of the upper words; with a sign a word is larger than all without
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
       if (FIELDS) fields[i] = i < valid ? field[point * external_row + i] : 0.0f;
+      if (i >= valid) continue;
       const unsigned bits = values.bits(i);
+      const double p = values[i];
+      highest = max(highest, max(upper(p), upper(support[i])));
       const double logarithm = (static_cast<int>(bits >> 7) - 127) * kLn2 + logs[bits % kMantissas];
-      if (i < valid && bits > 0) terms += values[i] * (fields[i] + strength * support[i] - logarithm);
+      if (bits > 0) terms += p * (fields[i] + strength * support[i] - logarithm);
     }
-    if (base + team < n) sum += fabs(terms) < kLargest ? terms : nan("");
+    if (highest >= kUpperOf128) {
+      terms = terms_of_any(q + restart * pitch + own, static_cast<long long>(restarts) * pitch, point, min(OWN, valid),
+                           edges.start, edges.stop, columns, weights, field + point * external_row, strength);
+    }
+    if (base + team < n) sum += terms;
     edges = next;
     next.load_bounds(rowptr, base + team + 2 * step, n);
   }
