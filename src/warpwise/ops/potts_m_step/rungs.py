@@ -22,25 +22,32 @@ LEAST_OF_CLUSTER = 1 << 14  # domains * width^2 from which a cluster is faster
 BLOCK_PER_RESTART = cuda.load(HERE / "k01_block_per_restart.cu")
 SYMMETRIC_SWEEP = cuda.load(HERE / "k02_symmetric_sweep.cu")
 
+Outputs = tuple[torch.Tensor | None, ...]
+
 
 def covariance_bytes(domains: int, width: int) -> int:
     """Dynamic shared memory of a block of k01."""
     return 8 * (width * width + domains)
 
 
-def block_per_restart(
-    outputs: tuple[torch.Tensor | None, ...], counts: torch.Tensor, sums: torch.Tensor, total: torch.Tensor,
-    previous: torch.Tensor, n_points: int, ridge: float, derivatives: Any, beta: Any, highest_beta: float,
+def block_per_restart(outputs: Outputs, *args: Any) -> None:
+    _, domains, width = args[1].shape
+    _launch(BLOCK_PER_RESTART, "block_per_restart", 1, covariance_bytes(domains, width), (), outputs, *args)
+
+
+def _launch(
+    module: cuda.Module, kernel: str, blocks: int, size: int, workspace: tuple[Any, ...], outputs: Outputs,
+    counts: torch.Tensor, sums: torch.Tensor, total: torch.Tensor, previous: torch.Tensor, n_points: int, ridge: float,
+    derivatives: Any, beta: Any, highest_beta: float,
 ) -> None:  # fmt: skip
+    """The launch of k01 and k02: ``blocks`` with ``size`` bytes of dynamic shared memory for each restart."""
     restarts, domains, width = sums.shape
     if not restarts:
         return
-    tiles = _tiles(width)
-    kernel = BLOCK_PER_RESTART[f"potts_m_step_block_per_restart<{tiles}>"]
-    launch = kernel[restarts, THREADS, covariance_bytes(domains, width)]
+    launch = module[f"potts_m_step_{kernel}<{_tiles(width)}>"][restarts * blocks, THREADS, size]
     launch(counts, sums, total, previous, derivatives, None if derivatives is None else beta,
-           *(None if output is None else cuda.out(output) for output in outputs), float(n_points), ridge, highest_beta,
-           domains, width)  # fmt: skip
+           *(None if output is None else cuda.out(output) for output in outputs), *workspace, float(n_points), ridge,
+           highest_beta, domains, width)  # fmt: skip
 
 
 def _tiles(width: int) -> int:
@@ -60,23 +67,17 @@ def sweep_bytes(domains: int, width: int, clustered: bool) -> int:
     return 8 * (cdiv(domains, BLOCKS) * row if clustered else domains * row + width * width)
 
 
-def symmetric_sweep(
-    outputs: tuple[torch.Tensor | None, ...], counts: torch.Tensor, sums: torch.Tensor, total: torch.Tensor,
-    previous: torch.Tensor, n_points: int, ridge: float, derivatives: Any, beta: Any, highest_beta: float,
-) -> None:  # fmt: skip
+def symmetric_sweep(outputs: Outputs, *args: Any) -> None:
+    sums, clustered = args[1], _clustered(args[1])
     restarts, domains, width = sums.shape
-    if not restarts:
+    size = sweep_bytes(domains, width, clustered)
+    if not clustered:
+        _launch(SYMMETRIC_SWEEP, "one_block", 1, size, (), outputs, *args)
         return
-    tiles, clustered = _tiles(width), _clustered(sums)
-    workspace: tuple[Any, ...] = ()
-    if clustered:
-        size = BLOCKS * (THREADS * tiles * (tiles + 1) // 2 + 1) + width * width
-        workspace = (cuda.out(sums.new_empty(restarts * size, dtype=torch.float64)),)
-    kernel = SYMMETRIC_SWEEP[f"potts_m_step_{'cluster' if clustered else 'one_block'}<{tiles}>"]
-    launch = kernel[restarts * (BLOCKS if clustered else 1), THREADS, sweep_bytes(domains, width, clustered)]
-    launch(counts, sums, total, previous, derivatives, None if derivatives is None else beta,
-           *(None if output is None else cuda.out(output) for output in outputs), *workspace, float(n_points), ridge,
-           highest_beta, domains, width)  # fmt: skip
+    tiles = _tiles(width)
+    doubles = restarts * (BLOCKS * (THREADS * tiles * (tiles + 1) // 2 + 1) + width * width)
+    workspace = (cuda.out(sums.new_empty(doubles, dtype=torch.float64)),)
+    _launch(SYMMETRIC_SWEEP, "cluster", BLOCKS, size, workspace, outputs, *args)
 
 
 def limits(counts: torch.Tensor, sums: torch.Tensor, *rest: Any) -> str | None:
