@@ -2,17 +2,19 @@
 //
 // In k01 each step of the elimination waits for a division, and means are read again from global memory for each
 // product. Here the covariance is symmetric: only the tiles on and below the diagonal are in registers, and one vector
-// is both the row and the column of a pivot. A pivot has two features; one thread inverts the next one while the others
-// update. The means stay in shared memory. Each of the CLUSTER blocks adds its domains' part of the covariance and
-// multiplies their means by the inverse, which block 0 computes.
+// is both the row and the column of a pivot. The means stay in shared memory, and mma.sync multiplies them by the
+// inverse in float64. Each of the CLUSTER blocks has some of the domains, for both products, and some tiles of the
+// covariance, for sums over the blocks and accesses of transposed elements. Block 0 computes the inverse.
 
 #include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/sm90/cluster.cuh>
 
+#include "pivot_sweep.cuh"
+
 namespace sm90 = warpwise::sm90;
 
-constexpr int kSide = 16, kThreads = kSide * kSide, kBlocks = 8;  // kBlocks: of a cluster
+constexpr int kWarps = kThreads / warpwise::kWarp, kBlocks = 8;  // kBlocks: of a cluster
 constexpr float kLeastCount = 1e-3f;
 constexpr double kLogTwoPi = 1.8378770664093453;
 
@@ -28,37 +30,35 @@ struct Arguments {
   int domains, width;
 };
 
-// Tile (a, b), a >= b, of 16 x 16 elements; thread (tx, ty) has element (ty + 16 a, tx + 16 b).
-__host__ __device__ constexpr int tile_at(int a, int b) { return a * (a + 1) / 2 + b; }
-__host__ __device__ constexpr int tiles_of(int TILES) { return TILES * (TILES + 1) / 2; }
-
-// 1 / x to about one unit in the last place: an approximation of 20 bits and two steps of Newton's method, a third of
-// the latency of a division.
-__device__ inline double reciprocal(double x) {
-  double found;
-  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(found) : "d"(x));
-#pragma unroll
-  for (int i = 0; i < 2; ++i) found = fma(found, fma(-x, found, 1.0), found);
-  return found;
+// c += a b of 8 x 4 and 4 x 8 matrices. Lane 4 g + q has a[g][q], b[q][g], and c[g][2 q] and c[g][2 q + 1].
+__device__ inline void multiply_add(double (&c)[2], double a, double b) {
+  asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+               : "+d"(c[0]), "+d"(c[1])
+               : "d"(a), "d"(b));
 }
+
+// beta and the derivatives of the pseudo-likelihood, for a step of Newton's method.
+struct Slopes {
+  float beta, gradient, curvature;
+  __device__ float next(float highest) const {
+    const float longest = 0.25f * highest, step = curvature > 0.0f ? gradient / curvature : 0.0f;
+    return fminf(fmaxf(beta + fminf(fmaxf(step, -longest), longest), 0.0f), highest);
+  }
+};
 
 template <int TILES, int CLUSTER>
 struct MStep {
-  static constexpr int kTiles = tiles_of(TILES), kRow = kSide * TILES;  // kRow: doubles of a row of means
-  // Products with the inverse: a thread has one feature of kOf domains, kGroups groups of threads have others.
-  static constexpr int kGroups = kThreads / kRow, kOf = TILES;
-  static constexpr bool kKeepsTotal = TILES <= 4;  // in registers
-
-  // The inverse of a pivot [[a, b], [b, c]].
-  struct Inverse {
-    double xx, xy, yy;
-    __device__ double2 operator()(double2 u) const { return {xx * u.x + xy * u.y, xy * u.x + yy * u.y}; }
-  };
+  using Sweep = PivotSweep<TILES>;
+  static constexpr int kTiles = tiles_of(TILES), kRow = kSide * TILES;
+  static constexpr int kStride = kRow + 4;  // of means: mma.sync reads them without bank conflicts
+  // Doubles of a row of a tile of the inverse, in shared memory without bank conflicts; and tiles of a block.
+  static constexpr int kTileRow = CLUSTER > 1 ? kSide : kSide + 4, kTile = kSide * kTileRow;
+  static constexpr int kOwnTiles = (kTiles + CLUSTER - 1) / CLUSTER;
+  static constexpr int kSteps = kRow / 4, kColumns = kRow / 8;  // of the products with the inverse
 
   struct Shared {
-    double2 vectors[2][kRow];
-    double diagonal[kRow], below[kRow], determinants[kRow / 2], warp_sums[kThreads / warpwise::kWarp];
-    Inverse inverses[2];
+    typename Sweep::Shared sweep;
+    double warp_sums[kWarps];
   };
 
   const Arguments& given;
@@ -66,16 +66,18 @@ struct MStep {
   const int rank, tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
   const int share = (given.domains + CLUSTER - 1) / CLUSTER;  // domains of a block
   const int first = rank * share, own = max(0, min(share, given.domains - first));
-  double *weights, *means, *inverse;     // weights: the counts
+  double *weights, *means, *dots;        // the counts; rows of kStride; linear times mean: (share, kColumns)
+  double* inverse;                       // [tile][row][kTileRow]
   double *partials, *block_likelihoods;  // of a cluster: (CLUSTER, kTiles, kThreads), (CLUSTER)
 
   __device__ MStep(const Arguments& all, Shared& fixed, double* dynamic, int block)
       : given(all), shared(fixed), rank(block), weights(dynamic), means(dynamic + share) {
-    inverse = means + share * kRow;
+    dots = means + share * kStride;
+    inverse = dots + share * kColumns;
     if (CLUSTER == 1) return;
     partials = given.workspace;
-    block_likelihoods = partials + CLUSTER * kTiles * kThreads;
-    inverse = block_likelihoods + CLUSTER;
+    inverse = partials + CLUSTER * kTiles * kThreads;
+    block_likelihoods = inverse + kTiles * kTile;
   }
 
   static __device__ void sync() {
@@ -86,35 +88,31 @@ struct MStep {
     }
   }
 
-  // visit(t, a, b, i, j): element (i, j) of tile t.
+  // visit(s, t, a, b, i, j): element (i, j) of the s-th tile of this block, t.
   template <class Visit>
-  __device__ void for_each_tile(const Visit& visit) const {
+  __device__ void for_own_tiles(const Visit& visit) const {
+    if constexpr (CLUSTER == 1) {
+      for_each_tile<TILES>([&](int t, int a, int b, int i, int j) { visit(t, t, a, b, i, j); });
+    } else {
 #pragma unroll
-    for (int a = 0; a < TILES; ++a) {
-#pragma unroll
-      for (int b = 0; b <= a; ++b) visit(tile_at(a, b), a, b, ty + kSide * a, tx + kSide * b);
+      for (int s = 0; s < kOwnTiles; ++s) {
+        const int t = rank + CLUSTER * s;
+        if (t >= kTiles) break;
+        int a = 0;
+        while (tile_at(a + 1, 0) <= t) ++a;
+        const int b = t - tile_at(a, 0);
+        visit(s, t, a, b, ty + kSide * a, tx + kSide * b);
+      }
     }
   }
 
   // The symmetric total of the products, zeros outside.
-  __device__ void load_total(double (&total)[kTiles]) const {
+  __device__ double total_at(int i, int j) const {
     const int width = given.width;
-    for_each_tile([&](int t, int, int, int i, int j) {
-      const bool inside = i < width && j < width;
-      const float below = inside ? given.total[i * width + j] : 0.0f,
-                  above = inside ? given.total[j * width + i] : 0.0f;
-      total[t] = 0.5 * (static_cast<double>(below) + above);
-    });
+    const bool inside = i < width && j < width;
+    const float below = inside ? given.total[i * width + j] : 0.0f, above = inside ? given.total[j * width + i] : 0.0f;
+    return 0.5 * (static_cast<double>(below) + above);
   }
-
-  // beta and the derivatives of the pseudo-likelihood, for a step of Newton's method.
-  struct Slopes {
-    float beta, gradient, curvature;
-    __device__ float next(float highest) const {
-      const float longest = 0.25f * highest, step = curvature > 0.0f ? gradient / curvature : 0.0f;
-      return fminf(fmaxf(beta + fminf(fmaxf(step, -longest), longest), 0.0f), highest);
-    }
-  };
 
   __device__ Slopes load_slopes() const {
     if (!given.derivatives || rank > 0 || threadIdx.x > 0) return {};
@@ -126,14 +124,15 @@ struct MStep {
     for (int k = threadIdx.x; k < own; k += kThreads) weights[k] = given.counts[first + k];
 #pragma unroll 4
     for (int i = threadIdx.x; i < own * kRow; i += kThreads) {
-      const int k = first + i / kRow, d = i % kRow, at = k * given.width + d;
+      const int row = i / kRow, d = i % kRow, k = first + row, at = k * given.width + d;
+      double& mean = means[row * kStride + d];
       if (d >= given.width) {
-        means[i] = 0.0;
+        mean = 0.0;
         continue;
       }
       const float count = given.counts[k], sum = given.sums[at], before = given.previous[at];
-      means[i] = count > kLeastCount ? sum / static_cast<double>(count) : before;
-      given.mean[at] = static_cast<float>(means[i]);
+      mean = count > kLeastCount ? sum / static_cast<double>(count) : before;
+      given.mean[at] = static_cast<float>(mean);
     }
   }
 
@@ -144,188 +143,136 @@ struct MStep {
       double left[TILES], right[TILES];
 #pragma unroll
       for (int a = 0; a < TILES; ++a) {
-        left[a] = weights[k] * means[k * kRow + ty + kSide * a];
-        right[a] = means[k * kRow + tx + kSide * a];
+        left[a] = weights[k] * means[k * kStride + ty + kSide * a];
+        right[a] = means[k * kStride + tx + kSide * a];
       }
-      for_each_tile([&](int t, int a, int b, int, int) { matrix[t] -= left[a] * right[b]; });
+      for_each_tile<TILES>([&](int t, int a, int b, int, int) { matrix[t] -= left[a] * right[b]; });
     }
   }
 
-  // The first block gets the sum over the cluster, in the order of the blocks.
-  __device__ void gather(double (&matrix)[kTiles]) const {
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t) partials[(rank * kTiles + t) * kThreads + threadIdx.x] = matrix[t];
-    sm90::cluster_sync();
-    for (int t = rank; t < kTiles; t += CLUSTER) {
-      double* const at = partials + t * kThreads + threadIdx.x;
-      double parts[CLUSTER], sum = 0.0;
-#pragma unroll
-      for (int block = 0; block < CLUSTER; ++block) parts[block] = at[block * kTiles * kThreads];
-#pragma unroll
-      for (int block = 0; block < CLUSTER; ++block) sum += parts[block];
-      at[0] = sum;
-    }
-    sm90::cluster_sync();
-    if (rank > 0) return;
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t) matrix[t] = partials[t * kThreads + threadIdx.x];
+  // The covariance at (i, j) from the sum of the products about the means, which is also stored. 1 on the diagonal past
+  // the last feature.
+  __device__ double covariance(double sum, bool diagonal, int i, int j, double per_point) const {
+    const int width = given.width;
+    if (i >= width || j >= width) return i == j ? 1.0 : 0.0;
+    const double value = sum * per_point + (i == j ? given.ridge : 0.0);
+    given.scale[i * width + j] = static_cast<float>(value);
+    if (!diagonal) given.scale[j * width + i] = static_cast<float>(value);
+    return value;
   }
 
-  // Stores the rows and columns 16 pb + r and the next to `to`, with minus the identity in place of the pivot, and
-  // makes them zero.
-  template <int pb>
-  __device__ void store_pivot_columns(double (&matrix)[kTiles], double2* to, int r) const {
-    const int c = tx - r, d = ty - r;
-    const bool column = c == 0 || c == 1, row = d == 0 || d == 1;
-#pragma unroll
-    for (int a = 0; a < TILES; ++a) {
-      const int t = a >= pb ? tile_at(a, pb) : tile_at(pb, a);
-      if (a >= pb ? column : row) {
-        double* const at = reinterpret_cast<double*>(to + (a >= pb ? ty : tx) + kSide * a) + (a >= pb ? c : d);
-        *at = a == pb && row ? (c == d ? -1.0 : 0.0) : matrix[t];
-        matrix[t] = 0.0;
-      }
-      if (a == pb && row) matrix[t] = 0.0;
-    }
-  }
-
-  // The inverse of the pivot [[a, b], [b, c]] of features 2 pair and 2 pair + 1.
-  __device__ void invert_pivot(int pair, double a, double b, double c) const {
-    const double determinant = a * c - b * b, factor = reciprocal(determinant);
-    shared.inverses[pair % 2] = {c * factor, -b * factor, a * factor};
-    shared.determinants[pair] = a > 0.0 ? determinant : nan("");  // else the covariance is not positive definite
-  }
-
-  // The sweep operator for two features at a time: pivot P and columns U of the rest become -P^-1 and U P^-1, and
-  // U P^-1 U^T is subtracted from the rest. At the end the matrix is minus its inverse. a, b, c: the pivot of features
-  // 2 threadIdx.x and 2 threadIdx.x + 1.
-  template <int pb>
-  __device__ void sweep(double (&matrix)[kTiles], double a, double b, double c) const {
-    for (int r = 0; r < kSide && kSide * pb + r < given.width; r += 2) {
-      const int pair = kSide / 2 * pb + r / 2, own = threadIdx.x;
-      double2* const u = shared.vectors[pair % 2];  // a thread may be one step ahead of another
-      store_pivot_columns<pb>(matrix, u, r);
-      __syncthreads();
-      const Inverse inverse = shared.inverses[pair % 2];
-      if (2 * own < given.width) {
-        const double2 first = u[2 * own], second = u[2 * own + 1], x = inverse(first), y = inverse(second);
-        a -= x.x * first.x + x.y * first.y;
-        b -= y.x * first.x + y.y * first.y;
-        c -= y.x * second.x + y.y * second.y;
-        if (own == pair + 1) invert_pivot(own, a, b, c);
-      }
-      double2 left[TILES], right[TILES];
-#pragma unroll
-      for (int i = 0; i < TILES; ++i) {
-        left[i] = inverse(u[ty + kSide * i]);
-        right[i] = u[tx + kSide * i];
-      }
-      for_each_tile([&](int t, int i, int j, int, int) {
-        matrix[t] -= left[i].x * right[j].x;
-        matrix[t] -= left[i].y * right[j].y;
-      });
-    }
-    if constexpr (pb + 1 < TILES) sweep<pb + 1>(matrix, a, b, c);
-  }
-
-  // The covariance and its inverse from the sums of products about 0. Returns the thread's part of -trace(inverse
-  // total)
-  // - n (log det + D log(2 pi)), twice the likelihood without the expected scores.
-  __device__ double invert(double (&matrix)[kTiles], double (&total)[kTiles]) const {
-    const int width = given.width, pair = 2 * threadIdx.x;
+  // From the parts of the blocks to the covariance, which block 0 gets.
+  __device__ void add_parts(double (&matrix)[kTiles], const double (&total)[kOwnTiles]) const {
     const double per_point = 1.0 / given.n_points;
-    for_each_tile([&](int t, int a, int b, int i, int j) {
-      if (i < width && j < width) {
-        matrix[t] = matrix[t] * per_point + (i == j ? given.ridge : 0.0);
-        given.scale[i * width + j] = static_cast<float>(matrix[t]);
-        if (a > b) given.scale[j * width + i] = static_cast<float>(matrix[t]);
-      } else if (i == j) {
-        matrix[t] = 1.0;  // the second feature of the last pivot, if the number of features is odd
-      }
-      if (i == j) shared.diagonal[i] = matrix[t];
-      if (i == j + 1) shared.below[j] = matrix[t];
-    });
-    __syncthreads();
-    double a = 1.0, b = 0.0, c = 1.0;
-    if (pair < width) {
-      a = shared.diagonal[pair];
-      b = shared.below[pair];
-      c = shared.diagonal[pair + 1];
+    if constexpr (CLUSTER == 1) {
+      for_each_tile<TILES>([&](int t, int a, int b, int i, int j) {
+        matrix[t] = covariance(matrix[t] + total[t], a == b, i, j, per_point);
+      });
+    } else {
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) partials[(rank * kTiles + t) * kThreads + threadIdx.x] = matrix[t];
+      sm90::cluster_sync();
+      for_own_tiles([&](int s, int t, int a, int b, int i, int j) {
+        double* const at = partials + t * kThreads + threadIdx.x;
+        double parts[CLUSTER], sum = total[s];
+#pragma unroll
+        for (int block = 0; block < CLUSTER; ++block) parts[block] = at[block * kTiles * kThreads];
+#pragma unroll
+        for (int block = 0; block < CLUSTER; ++block) sum += parts[block];  // in a fixed order
+        at[0] = covariance(sum, a == b, i, j, per_point);
+      });
+      sm90::cluster_sync();
+      if (rank > 0) return;
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) matrix[t] = partials[t * kThreads + threadIdx.x];
     }
-    if (threadIdx.x == 0) invert_pivot(0, a, b, c);
-    sweep<0>(matrix, a, b, c);
+  }
+
+  // Stores the inverse. Returns the thread's part of -n (log det + D log(2 pi)).
+  __device__ double invert(double (&matrix)[kTiles]) const {
+    const Sweep sweep = {shared.sweep, given.width};
+    sweep.run(matrix);
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) inverse[t * kTile + ty * kTileRow + tx] = -matrix[t];
+    return -given.n_points * (sweep.log_determinant() + (threadIdx.x == 0 ? given.width * kLogTwoPi : 0.0));
+  }
+
+  // The thread's part of trace(inverse total).
+  __device__ double trace(const double (&total)[kOwnTiles]) const {
     double found = 0.0;
-    if (pair < width) {
-      found = -given.n_points * (log(shared.determinants[threadIdx.x]) + min(2, width - pair) * kLogTwoPi);
-    }
-    if (!kKeepsTotal) load_total(total);
-    for_each_tile([&](int t, int a, int b, int i, int j) {
-      found += matrix[t] * total[t] * (a > b ? 2.0 : 1.0);  // a diagonal tile has all of its elements
-      if (i >= width || j >= width) return;
-      inverse[i * width + j] = -matrix[t];
-      if (a > b) inverse[j * width + i] = -matrix[t];
+    for_own_tiles([&](int s, int t, int a, int b, int, int) {
+      found += (a > b ? 2.0 : 1.0) * total[s] * inverse[t * kTile + ty * kTileRow + tx];  // diagonal tiles are whole
     });
     return found;
   }
 
+  // The operands B of the products: elements (4 s + q, 8 n + g) of the inverse.
+  __device__ void load_columns(double (&b)[kSteps], int n, int g, int q) const {
+    const int column = 8 * (n % 2) + g, tile = n / 2;
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      const int row = 4 * (s % 4) + q, at = s / 4;
+      const bool below = at >= tile;  // else the element is in the transposed tile
+      b[s] = inverse[(below ? tile_at(at, tile) : tile_at(tile, at)) * kTile +
+                     (below ? row * kTileRow + column : column * kTileRow + row)];
+    }
+  }
+
   // linear and constant of the block's domains. Returns a thread's part of the expected scores of all points.
   __device__ double multiply() const {
-    const int width = given.width, d = threadIdx.x % kRow, group = threadIdx.x / kRow;
+    constexpr int kTogether = kColumns < kWarps ? kColumns : kWarps, kGroups = kWarps / kTogether, kChains = 4;
+    const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp, g = lane / 4, q = lane % 4;
+    const int width = given.width;
     double scores = 0.0;
-    for (int begin = 0; begin < own; begin += kOf * kGroups) {
-      double found[kOf] = {};
-      float sums[kOf];
-      const auto domain = [&](int c) { return begin + c * kGroups + group; };
-      const auto exists = [&](int c) { return domain(c) < own && d < width; };
+    for (int n = warp % kTogether; n < kColumns; n += kTogether) {
+      double b[kSteps];
+      load_columns(b, n, g, q);
+      for (int m = warp / kTogether; 8 * m < own; m += kGroups) {
+        const int k = 8 * m + g, d = 8 * n + 2 * q;
+        const auto exists = [&](int x) { return k < own && d + x < width; };
+        const double* const row = means + min(k, own - 1) * kStride;
+        float sums[2];
 #pragma unroll
-      for (int c = 0; c < kOf; ++c) sums[c] = exists(c) ? given.sums[(first + domain(c)) * width + d] : 0.0f;
-      constexpr int kAtOnce = 16;
-      for (int e = 0; e < width; e += kAtOnce) {
-        double values[kAtOnce];
+        for (int x = 0; x < 2; ++x) sums[x] = exists(x) ? given.sums[(first + k) * width + d + x] : 0.0f;
+        double c[kChains][2] = {};
 #pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) values[i] = e + i < width && d < width ? inverse[(e + i) * width + d] : 0.0;
+        for (int s = 0; s < kSteps; ++s) multiply_add(c[s % kChains], row[4 * s + q], b[s]);
+        double dot = 0.0;
 #pragma unroll
-        for (int c = 0; c < kOf; ++c) {
-          if (domain(c) >= own) continue;
-          const double* const row = means + domain(c) * kRow + e;
-#pragma unroll
-          for (int i = 0; i < kAtOnce; ++i) found[c] += values[i] * row[i];
+        for (int x = 0; x < 2; ++x) {
+          if (!exists(x)) continue;
+          const double found = c[0][x] + c[1][x] + (c[2][x] + c[3][x]), product = found * row[d + x];
+          given.linear[(first + k) * width + d + x] = static_cast<float>(found);
+          scores += found * sums[x] - 0.5 * weights[k] * product;
+          dot += product;
         }
-      }
-      __syncthreads();  // these means are products from now on
-#pragma unroll
-      for (int c = 0; c < kOf; ++c) {
-        if (!exists(c)) continue;
-        const double product = found[c] * means[domain(c) * kRow + d];
-        given.linear[(first + domain(c)) * width + d] = static_cast<float>(found[c]);
-        scores += found[c] * sums[c] - 0.5 * weights[domain(c)] * product;
-        means[domain(c) * kRow + d] = product;
+        dot = warpwise::warp_reduce<warpwise::DoubleSum, 4>(dot);
+        if (q == 0 && k < own) dots[k * kColumns + n] = dot;
       }
     }
     __syncthreads();
-    for (int k = threadIdx.x / warpwise::kWarp; k < own; k += kThreads / warpwise::kWarp) {
+    for (int k = threadIdx.x; k < own; k += kThreads) {
       double sum = 0.0;
-      for (int i = threadIdx.x % warpwise::kWarp; i < width; i += warpwise::kWarp) sum += means[k * kRow + i];
-      sum = warpwise::warp_reduce<warpwise::DoubleSum>(sum);
-      if (threadIdx.x % warpwise::kWarp == 0) given.constant[first + k] = static_cast<float>(-0.5 * sum);
+#pragma unroll
+      for (int n = 0; n < kColumns; ++n) sum += dots[k * kColumns + n];
+      given.constant[first + k] = static_cast<float>(-0.5 * sum);
     }
     return scores;
   }
 
   __device__ void run() const {
-    double matrix[kTiles] = {}, total[kTiles];
-    if (rank == 0) load_total(matrix);
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t) total[t] = matrix[t];
+    double matrix[kTiles] = {}, total[kOwnTiles] = {};
+    for_own_tiles([&](int s, int, int, int, int i, int j) { total[s] = total_at(i, j); });
     const Slopes slopes = load_slopes();
     find_means();
     __syncthreads();
     subtract_domains(matrix);
-    if constexpr (CLUSTER > 1) gather(matrix);
-    const double without_scores = rank == 0 ? 0.5 * invert(matrix, total) : 0.0;
+    add_parts(matrix, total);
+    double twice = rank == 0 ? invert(matrix) : 0.0;
     sync();  // the inverse is complete
+    twice -= trace(total);
     double likelihood =
-        warpwise::block_reduce<warpwise::DoubleSum, kThreads>(multiply() + without_scores, shared.warp_sums);
+        warpwise::block_reduce<warpwise::DoubleSum, kThreads>(multiply() + 0.5 * twice, shared.warp_sums);
     if constexpr (CLUSTER > 1) {
       if (threadIdx.x == 0) block_likelihoods[rank] = likelihood;
       sm90::cluster_sync();
@@ -359,7 +306,7 @@ __device__ inline void m_step(Arguments all) {
     all.new_beta += restart;
   }
   if (CLUSTER > 1) {
-    const long long doubles = CLUSTER * (tiles_of(TILES) * kThreads + 1) + all.width * all.width;
+    const long long doubles = (CLUSTER + 1) * tiles_of(TILES) * kThreads + CLUSTER;
     all.workspace += restart * doubles;
   }
   MStep<TILES, CLUSTER>(all, shared, dynamic, blockIdx.x % CLUSTER).run();
@@ -368,7 +315,7 @@ __device__ inline void m_step(Arguments all) {
 // counts: (restarts, domains), sums, previous, mean and linear: (restarts, domains, width), total: (width, width),
 // scale: (restarts, width, width), constant: (restarts, domains), likelihood: (restarts). derivatives: (2, restarts),
 // beta and new_beta: (restarts), all null without an estimate of beta. TILES: a power of two, at least cdiv(width, 16).
-// Grid: restarts blocks of kThreads. Shared: domains (16 TILES + 1) + width^2 doubles.
+// Grid: restarts blocks of kThreads. Shared: domains (18 TILES + 5) + 160 TILES (TILES + 1) doubles.
 template <int TILES>
 __global__ void __launch_bounds__(kThreads, 1) potts_m_step_one_block(
     const float* counts, const float* sums, const float* total, const float* previous, const float* derivatives,
@@ -379,8 +326,8 @@ __global__ void __launch_bounds__(kThreads, 1) potts_m_step_one_block(
 }
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-// The same by a cluster of kBlocks for each restart. workspace: (restarts, kBlocks (kThreads TILES (TILES + 1) / 2 + 1)
-// + width^2). Grid: restarts kBlocks. Shared: cdiv(domains, kBlocks) (16 TILES + 1) doubles.
+// The same by a cluster of kBlocks for each restart. workspace: (restarts, (kBlocks + 1) kThreads TILES (TILES + 1) / 2
+// + kBlocks). Grid: restarts kBlocks. Shared: cdiv(domains, kBlocks) (18 TILES + 5) doubles.
 template <int TILES>
 __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kBlocks, 1, 1)
     potts_m_step_cluster(const float* counts, const float* sums, const float* total, const float* previous,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.device.limits import HOPPER_SHARED, requires_capability, shared_bytes
+from warpwise.device.limits import HOPPER_SHARED, requires_ampere, requires_capability, shared_bytes
 from warpwise.operation import cdiv, make_rung
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_m_step.spec import DTYPES, SPEC
@@ -62,9 +62,10 @@ def _clustered(sums: torch.Tensor) -> bool:
 
 
 def sweep_bytes(domains: int, width: int, clustered: bool) -> int:
-    """Dynamic shared memory of a block of k02."""
-    row = SIDE * _tiles(width) + 1
-    return 8 * (cdiv(domains, BLOCKS) * row if clustered else domains * row + width * width)
+    """Dynamic shared memory of a block of k02: of each domain the count, the mean and its products; the inverse."""
+    tiles = _tiles(width)
+    of_domain = 18 * tiles + 5
+    return 8 * (cdiv(domains, BLOCKS) * of_domain if clustered else domains * of_domain + 160 * tiles * (tiles + 1))
 
 
 def symmetric_sweep(outputs: Outputs, *args: Any) -> None:
@@ -75,7 +76,7 @@ def symmetric_sweep(outputs: Outputs, *args: Any) -> None:
         _launch(SYMMETRIC_SWEEP, "one_block", 1, size, (), outputs, *args)
         return
     tiles = _tiles(width)
-    doubles = restarts * (BLOCKS * (THREADS * tiles * (tiles + 1) // 2 + 1) + width * width)
+    doubles = restarts * ((BLOCKS + 1) * THREADS * tiles * (tiles + 1) // 2 + BLOCKS)
     workspace = (cuda.out(sums.new_empty(doubles, dtype=torch.float64)),)
     _launch(SYMMETRIC_SWEEP, "cluster", BLOCKS, size, workspace, outputs, *args)
 
@@ -87,7 +88,7 @@ def limits(counts: torch.Tensor, sums: torch.Tensor, *rest: Any) -> str | None:
 
 def sweep_limits(counts: torch.Tensor, sums: torch.Tensor, *rest: Any) -> str | None:
     domains, width = sums.shape[1:]
-    return _too_large(sums, sweep_bytes(domains, width, _clustered(sums)))
+    return requires_ampere(sums) or _too_large(sums, sweep_bytes(domains, width, _clustered(sums)))
 
 
 def _too_large(sums: torch.Tensor, size: int) -> str | None:
