@@ -130,12 +130,10 @@ __global__ void __launch_bounds__(kThreads, 2) potts_bound_integer_conversion(
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
       if (FIELDS) fields[i] = i < valid ? field[point * external_row + i] : 0.0f;
-      if (i >= valid) continue;
       const unsigned bits = values.bits(i);
-      const double p = values[i];
+      const double p = values[i], logarithm = (static_cast<int>(bits >> 7) - 127) * kLn2 + logs[bits % kMantissas];
       highest = max(highest, max(upper(p), upper(support[i])));
-      const double logarithm = (static_cast<int>(bits >> 7) - 127) * kLn2 + logs[bits % kMantissas];
-      if (bits > 0) terms += p * (fields[i] + strength * support[i] - logarithm);
+      if (i < valid && bits > 0) terms += p * (fields[i] + strength * support[i] - logarithm);
     }
     if (highest >= kUpperOf128) {
       terms = terms_of_any(q + restart * pitch + own, static_cast<long long>(restarts) * pitch, point, min(OWN, valid),
