@@ -6,7 +6,6 @@
 // inverse in float64. Each of the CLUSTER blocks has some of the domains, for both products, and some tiles of the
 // covariance, for sums over the blocks and accesses of transposed elements. Block 0 computes the inverse.
 
-#include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/sm90/cluster.cuh>
 
@@ -288,7 +287,6 @@ struct MStep {
 template <int TILES, int CLUSTER>
 __device__ inline void m_step(Arguments all) {
   extern __shared__ __align__(16) double dynamic[];
-  warpwise::wait_for_previous_kernel();  // the launch overlaps the end of potts_em_step
   __shared__ typename MStep<TILES, CLUSTER>::Shared shared;
   const int restart = blockIdx.x / CLUSTER;
   const long long moments = static_cast<long long>(restart) * all.domains * all.width;
