@@ -33,7 +33,7 @@ def test_a_null_pointer_names_the_arguments_without_elements(order: str) -> None
 
 def test_a_pointer_in_a_structure_is_explained() -> None:
     text = "struct View { long n; int* data; }; __global__ void k(View view, int* y) { y[0] = view.data[3]; }"
-    data, y = np.zeros(8, "i4"), np.zeros(1, "i4")
+    data, y = np.zeros(1 << 20, "i4"), np.zeros(1, "i4")  # far apart: next to y, the access would be outside y
     found = cuda.load(text)["k"][1, 1].check(struct.pack("=qQ", 8, data.ctypes.data), y)
     assert found[0].kind is OutOfBounds
     assert "argument 'view' holds this pointer" in found[0].hint
