@@ -5,9 +5,9 @@
 
 #include <warpwise/core/reduce.cuh>
 
-constexpr int kSide = 16, kThreads = kSide * kSide, kWidth = 128;
-constexpr float kLeastCount = 1e-3f;
-constexpr double kLogTwoPi = 1.8378770664093453;
+#include "m_step.cuh"
+
+constexpr int kWidth = 128;
 
 // counts: (restarts, domains), sums, previous, mean and linear: (restarts, domains, width), total: (width, width),
 // scale: (restarts, width, width), constant: (restarts, domains), likelihood: (restarts). derivatives: (2, restarts),
@@ -146,7 +146,5 @@ __global__ void __launch_bounds__(kThreads, 1) potts_m_step_block_per_restart(
   if (thread > 0) return;
   likelihood[restart] = sum;
   if (!derivatives) return;
-  const float gradient = derivatives[restart], curvature = derivatives[gridDim.x + restart];
-  const float longest = 0.25f * highest_beta, step = curvature > 0.0f ? gradient / curvature : 0.0f;
-  new_beta[restart] = fminf(fmaxf(beta[restart] + fminf(fmaxf(step, -longest), longest), 0.0f), highest_beta);
+  new_beta[restart] = newton_step(beta[restart], derivatives[restart], derivatives[gridDim.x + restart], highest_beta);
 }

@@ -9,13 +9,12 @@
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/sm90/cluster.cuh>
 
+#include "m_step.cuh"
 #include "pivot_sweep.cuh"
 
 namespace sm90 = warpwise::sm90;
 
 constexpr int kWarps = kThreads / warpwise::kWarp, kBlocks = 8;  // kBlocks: of a cluster
-constexpr float kLeastCount = 1e-3f;
-constexpr double kLogTwoPi = 1.8378770664093453;
 
 // The arguments of the kernels. workspace, for a cluster: see potts_m_step_cluster.
 struct Arguments {
@@ -36,13 +35,9 @@ __device__ inline void multiply_add(double (&c)[2], double a, double b) {
                : "d"(a), "d"(b));
 }
 
-// beta and the derivatives of the pseudo-likelihood, for a step of Newton's method.
+// beta and the derivatives of the pseudo-likelihood.
 struct Slopes {
   float beta, gradient, curvature;
-  __device__ float next(float highest) const {
-    const float longest = 0.25f * highest, step = curvature > 0.0f ? gradient / curvature : 0.0f;
-    return fminf(fmaxf(beta + fminf(fmaxf(step, -longest), longest), 0.0f), highest);
-  }
 };
 
 template <int TILES, int CLUSTER>
@@ -280,7 +275,8 @@ struct MStep {
     }
     if (rank > 0 || threadIdx.x > 0) return;
     *given.likelihood = likelihood;
-    if (given.derivatives) *given.new_beta = slopes.next(given.highest_beta);
+    if (given.derivatives)
+      *given.new_beta = newton_step(slopes.beta, slopes.gradient, slopes.curvature, given.highest_beta);
   }
 };
 

@@ -1,9 +1,7 @@
 // The inverse of a symmetric, positive definite matrix in the registers of a block, for k02.
 #pragma once
 
-#include <warpwise/core/numeric.cuh>
-
-constexpr int kSide = 16, kThreads = kSide * kSide;
+#include "m_step.cuh"
 
 // Tile (a, b), a >= b, of 16 x 16 elements; thread (tx, ty) has element (ty + 16 a, tx + 16 b).
 __host__ __device__ constexpr int tile_at(int a, int b) { return a * (a + 1) / 2 + b; }
