@@ -63,14 +63,7 @@ struct LaneMemory {
       return values;
     };
     fill_in_batches<32 * Plan::STEPS, Plan::kThreads>(load, [&](int at, const warpwise::Float4& values) {
-      warpwise::Float4 parts;
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const float first = sharpness * values.at[2 * e], second = sharpness * values.at[2 * e + 1];
-        parts.at[e] = coefficient_part(0, first, second);
-        parts.at[2 + e] = coefficient_part(1, first, second);
-      }
-      reinterpret_cast<warpwise::Float4*>(coefficients)[at] = parts;
+      reinterpret_cast<warpwise::Float4*>(coefficients)[at] = coefficient_parts(values, sharpness);
     });
     if (own < 8) {
       offsets[own] = exists ? sharpness * offset : 0.0f;

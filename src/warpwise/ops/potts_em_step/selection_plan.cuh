@@ -107,16 +107,13 @@ struct SelectionMemory {
     };
     fill_in_batches<kFragments, Plan::kThreads>(load, [&](int at, const warpwise::Vector<float, 2 * kInWord>& values) {
       warpwise::Vector<float, Plan::kOf> parts;
+      if constexpr (Plan::kExact) {
+        parts = coefficient_parts(values, sharpness);
+      } else {
 #pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const float value = sharpness * values.at[e * kInWord];
-        if constexpr (Plan::kExact) {
-          const float second = sharpness * values.at[2 * e + 1];
-          parts.at[e] = coefficient_part(0, value, second);
-          parts.at[2 + e] = coefficient_part(1, value, second);
-        } else {
-          parts.at[e] = value;
-          if constexpr (Plan::RESTS) parts.at[2 + e] = __uint_as_float(warpwise::rest_of_tf32(value));
+        for (int e = 0; e < 2; ++e) {
+          parts.at[e] = sharpness * values.at[e];
+          if constexpr (Plan::RESTS) parts.at[2 + e] = __uint_as_float(warpwise::rest_of_tf32(parts.at[e]));
         }
       }
       reinterpret_cast<warpwise::Vector<float, Plan::kOf>*>(coefficients)[at] = parts;
