@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -19,13 +21,16 @@ def test_a_negative_definite_covariance_has_no_likelihood(rung: str | None) -> N
 
 
 @pytest.mark.parametrize("tiles", [1, 8])
-def test_one_block_compiles_for_gpus_without_clusters(tiles: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_block_compiles_for_gpus_without_clusters(
+    tiles: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """By NVRTC from the source as it is, so that no host compiler is needed."""
     pytest.importorskip("cuda.bindings", reason="NVRTC is reached through cuda-bindings", exc_type=ImportError)
 
     def refuse(*args: object) -> None:
         pytest.fail("NVRTC refused the source")
 
+    monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     monkeypatch.setattr(nvrtc, "_compile_flattened", refuse)
     compiled = SYMMETRIC_SWEEP[f"potts_m_step_one_block<{tiles}>"].compile("sm_80")
     assert compiled.cubin[:4] == b"\x7fELF" and not compiled.spill_stores

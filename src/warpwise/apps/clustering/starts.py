@@ -83,12 +83,11 @@ def best_start(
     # The smoothed features are freed before X is rounded.
     if batch >= n_init or replayed or check is not None:
         ends = [list(ends)[-1]]
-    rounds = check is not None and check.passes()
-    rounded = in_bfloat16(X) if rounds else None
+    rounded = in_bfloat16(X) if check is not None and check.passes() else None
 
     replay = None
     if replayed:
-        q = empty_q(X, graph, batch, n_domains, rounds)  # at one place for all starts
+        q = empty_q(X, graph, batch, n_domains, rounded is not None)  # at one place for all starts
 
         def first_iterations(part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             model = _model(X, graph, part, n_domains, None, beta, temper, total, parallel, rounded, q)
