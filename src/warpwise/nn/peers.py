@@ -66,14 +66,23 @@ class Exchange:
         """Replace ``tensor`` by its sum over all processes, divided by ``divisor``, and return True; or return False if
         NCCL must compute it.
         """
+        return self._launch(tensor.flatten()[None], tensor.dtype, divisor) if tensor.is_contiguous() else False
+
+    def total(self, rows: torch.Tensor) -> bool:
+        """Replace the first of ``rows`` (any, n) by their sum over all processes, computed in float64, and return True;
+        or return False if NCCL must compute it.
+        """
+        return self._launch(rows, torch.float64) if rows.is_contiguous() else False
+
+    def _launch(self, rows: torch.Tensor, dtype: torch.dtype, divisor: int = 1) -> bool:
         stream = torch.cuda.current_stream().cuda_stream
         if stream not in self._streams and len(self._streams) < len(self.inboxes):
             self._streams.append(stream)
-        small = 0 < tensor.numel() <= MOST and tensor.dtype in DTYPES and tensor.is_contiguous()
+        small = 0 < rows.shape[1] <= MOST and rows.dtype in DTYPES
         if not small or stream not in self._streams:
             return False
         at = self._streams.index(stream)
-        launch(tensor, self.inboxes[at], self.exchanges[at], self.rank, divisor=divisor)
+        launch(rows, self.inboxes[at], self.exchanges[at], self.rank, dtype, divisor=divisor)
         return True
 
 
@@ -82,14 +91,16 @@ def launch(
     inboxes: list[torch.Tensor],
     exchanges: torch.Tensor,
     rank: int,
+    dtype: torch.dtype,
     pitch: int = PITCH,
     divisor: int = 1,
 ) -> None:
-    """Launch the kernel. ``inboxes``: those of all processes, int64."""
-    kernel = KERNELS[f"sum_over_peers<{cuda.ctype(values.dtype)}>"]
-    kernel[cdiv(values.numel(), THREADS), THREADS](
+    """Launch the kernel on ``values`` (rows, n), with sums of ``dtype``. ``inboxes``: those of all processes, int64."""
+    rows, count = values.shape
+    kernel = KERNELS[f"sum_over_peers<{cuda.ctype(values.dtype)}, {cuda.ctype(dtype)}>"]
+    kernel[cdiv(count, THREADS), THREADS](
         *(values, *inboxes, *[None] * (MOST_PROCESSES - len(inboxes)), exchanges),
-        *(values.numel(), rank, len(inboxes), pitch, divisor),
+        *(rows, count, rank, len(inboxes), pitch, divisor),
     )
 
 

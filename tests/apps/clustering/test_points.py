@@ -27,12 +27,24 @@ def test_sums_of_products(n: int, width: int, depth: int) -> None:
     torch.testing.assert_close(points.sums_of_products(first, second), expected, rtol=1e-12, atol=1e-11)
 
 
-@pytest.mark.parametrize("n,width", [(3000, 16), (1, 1), (40, 100), (30, 300)])
-def test_squares_of_columns(n: int, width: int) -> None:
+def test_sums_of_products_of_one_array() -> None:
+    """An operand is loaded once in a tile on the diagonal, also of rows that are not aligned."""
+    X = torch.randn(500, 37)
+    for part in (X, X.flatten()[1:-36].view(-1, 37), X.flatten()[1:17].view(-1, 2)):
+        expected = part.double().T @ part.double()
+        torch.testing.assert_close(points.sums_of_products(part, part), expected, rtol=1e-12, atol=1e-11)
+
+
+@pytest.mark.parametrize("n,width", [(3000, 16), (1, 1), (40, 100), (30, 300), (9, 1100), (50, 6)])
+def test_statistics_of_columns(n: int, width: int) -> None:
     X = torch.randn(n, width) + 100
-    mean = X.mean(0)
-    expected = (X - mean).double().square().sum(0)
-    torch.testing.assert_close(points.squares_of_columns(X, mean), expected, rtol=1e-12, atol=0)
+    for part in (X, X.flatten()[1:].view(-1, 1))[: 1 + (n > 1)]:
+        found, exact = points.statistics_of_columns(part), part.double()
+        offsets = exact - exact[0]
+        assert torch.equal(found.first, exact[0])
+        torch.testing.assert_close(found.sums, offsets.sum(0), rtol=1e-12, atol=1e-11)
+        torch.testing.assert_close(found.squares, offsets.square().sum(0), rtol=1e-12, atol=0)
+        assert torch.equal(found.low, exact.amin(0)) and torch.equal(found.high, exact.amax(0))
 
 
 @pytest.mark.parametrize("n,k,restarts", [(37, 8, 1), (50, 7, 2), (40, 100, 1), (33, 1, 3)])
@@ -67,7 +79,7 @@ def test_results_in_the_order_of_the_points(n: int, k: int) -> None:
     found = torch.full((n, k), torch.nan), torch.full((n,), -1), torch.full((n,), torch.nan)
     for part in parts:
         points.launch_results(*part, *found)
-    for value, expected in zip(found, points.results(parts), strict=True):
+    for value, expected in zip(found, points.results(iter(parts), n), strict=True):
         assert torch.equal(value, expected)
 
 

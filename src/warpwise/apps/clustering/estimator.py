@@ -99,10 +99,8 @@ class Estimator(ClusterMixin, BaseEstimator):
         if X.dim() != 2 or not X.numel():
             raise ValueError(f"X: expected (N, D) with N and D of at least 1, a 2D array, got {tuple(X.shape)}")
         validate_data(self, X, reset=reset, skip_check_array=True)
-        usable = torch.isfinite(X)
-        if self.missing == "marginalise":
-            usable |= X.isnan()
-        if not bool(usable.all()):
+        # A sum with a NaN or an infinity is not finite. That of finite values may be: it can overflow.
+        if not bool(torch.isfinite(X.sum())):
             if self.missing != "marginalise":
                 self._require_no_nan(X.isnan().any(dim=1).cpu().numpy())
             self._require_finite(X.isinf().any(dim=1).cpu().numpy())
@@ -205,7 +203,8 @@ def check_at_most_points(name: str, k: int, n_points: int) -> None:
 def check_distinct(X: torch.Tensor | np.ndarray[Any, Any], k: int, name: str) -> None:
     """Raise ``ValueError`` if X (N, D) has fewer than ``k`` distinct rows."""
     check_at_most_points(name, k, X.shape[0])
-    distinct = _distinct(X[: 16 * k])
+    some = X[: 16 * k]
+    distinct = _distinct(some.cpu() if isinstance(some, torch.Tensor) else some)
     if distinct < k:
         distinct = _distinct(X)
     if distinct < k:

@@ -6,6 +6,7 @@ of domain k has type c with probability mix_kc, and its features have the densit
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
 
@@ -280,14 +281,14 @@ class MeanField:
             near = near if self.interaction is None else near @ self.interaction
             yield part, here, near, self.external if len(self.external) == 1 else self.external[part]
 
-    def pseudo_bic(self, parameters: int) -> float:
-        """-2 log of the pseudo-likelihood of the first fit, plus log N for each parameter (Stanford and Raftery 2002).
+    def pseudo_bic(self, parameters: int) -> torch.Tensor:
+        """() float64: -2 log of the pseudo-likelihood of the first fit, plus log N for each parameter (Stanford and
+        Raftery 2002).
 
         sum_i log sum_k p(x_i | k) p(z_i = k | neighbours) needs no log Z, so that fits of different K can be compared.
         """
         evidence = self.parallel.sum(self._evidence()) + self.temper * self._common()
-        n = self.parallel.n_points
-        return float(-2 * evidence[0] + parameters * torch.log(torch.tensor(float(n), dtype=torch.float64)))
+        return -2 * evidence[0] + parameters * math.log(self.parallel.n_points)
 
     def _evidence(self) -> torch.Tensor:
         """(R,) float64: the sum over own points of the log-density of their features given their neighbours."""

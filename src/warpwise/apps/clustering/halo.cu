@@ -5,6 +5,7 @@
 // the halo.
 
 #include <warpwise/core/packets.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 
 constexpr int kThreads = 512, kMostProcesses = 8;
 
@@ -27,6 +28,7 @@ __global__ void __launch_bounds__(kThreads) swap_rows(float* values, const long 
                                                       int width, int rank, int processes, long long pitch,
                                                       unsigned number) {
   unsigned long long* const inboxes[kMostProcesses] = {inbox0, inbox1, inbox2, inbox3, inbox4, inbox5, inbox6, inbox7};
+  warpwise::wait_for_previous_kernel();
   const long long half = (number & 1) * pitch, words = pitch - kMostProcesses;
   const int step = gridDim.x * kThreads, thread = blockIdx.x * kThreads + threadIdx.x;
   for (int peer = 0; peer < processes; ++peer) {

@@ -13,8 +13,8 @@ from warpwise.apps.clustering.estimator import as_tensor, check_numbers, warn
 from warpwise.apps.clustering.graph import Graph, from_sparse, symmetric
 from warpwise.apps.clustering.lattices import check_shape, grid
 from warpwise.apps.clustering.parallel import Alone
-from warpwise.apps.clustering.points import launch_centred_rows, squares_of_columns, sums_of_products
-from warpwise.apps.clustering.smoothing import neighbour_sum
+from warpwise.apps.clustering.points import launch_centred_rows, statistics_of_columns, sums_of_products
+from warpwise.apps.clustering.smoothing import neighbour_differences
 from warpwise.apps.clustering.spatial_hash import check_coords, knn
 
 _BLOCK, _BLOCK_ON_GPU = 1 << 16, 1 << 17  # points that are converted to float64 at a time
@@ -93,45 +93,75 @@ def whitening(
     """
     parallel = Alone(len(X)) if parallel is None else parallel
     own, n, width = parallel.own, parallel.n_points, X.shape[1]
-    mean = parallel.sum(X[:own].sum(0, dtype=torch.float64)) / n
-    low, high = torch.aminmax(X[:own], dim=0)
-    high, opposite = parallel.largest(torch.stack([high, -low]).double())
-    largest = torch.maximum(high, opposite)
+    mean, deviation, low, high = _spread(X[:own], parallel)
+    largest = torch.maximum(high, -low)
     if X.dtype == torch.float64 and not bool(torch.isfinite(mean).all()):
         raise ValueError(f"X: expected features whose sum is finite, got values up to {float(largest.max()):g}")
-    power = _power_of_two(largest)
-    deviation = (parallel.sum(_squares(X[:own], mean, power)) / n).sqrt() / power
-    varies = -opposite < high
-    precise = deviation > (_ROUNDED * torch.finfo(X.dtype).eps * largest).clamp(min=_LEAST)
+    varies, precise = low < high, deviation > (_ROUNDED * torch.finfo(X.dtype).eps * largest).clamp(min=_LEAST)
     unit = torch.where(varies & precise, 1 / deviation, 0)
     scaled = affine(X, mean, unit, order)
     total = parallel.sum(sum_of_products(scaled[:own], scaled[:own])) / n
-    noise = total
+    # sum_ij w_ij (x_i - x_j)(x_i - x_j)^T / 2 = sum_i x_i sum_j w_ij (x_i - x_j)^T
+    across = neighbour_differences(graph, scaled)
     degree = parallel.sum(graph.degree[:own].sum(dtype=torch.float64))
-    if float(degree) > 0:
-        # sum_ij w_ij (x_i - x_j)(x_i - x_j)^T / 2 = sum_i d_i x_i x_i^T - sum_ij w_ij x_i x_j^T
-        across = neighbour_sum(graph, scaled).neg_().addcmul_(scaled, graph.degree[:, None])
-        noise = parallel.sum(sum_of_products(scaled[:own], across[:own])) / degree
-        noise = (noise + noise.T) / 2 + 1e-3 * total
-    dropped = (varies & ~precise).nonzero()[:, 0].tolist()
-    if dropped and whiten:
+    noise = parallel.sum(sum_of_products(scaled[:own], across[:own])) / -degree
+    noise = torch.where(degree > 0, (noise + noise.T) / 2 + 1e-3 * total, total)
+    del scaled, across
+    # The rest is small: the host waits once for a GPU.
+    parts = torch.cat([noise.flatten(), unit, deviation, (varies & ~precise).double()]).cpu()
+    noise, unit, deviation, imprecise = parts.split([width**2, width, width, width])
+    if whiten and (dropped := imprecise.nonzero()[:, 0].tolist()):
         which = f"{len(dropped)} features, feature {dropped[0]} first, vary only within the precision of {X.dtype}"
         warn(f"X: {which}: they have no effect")
+    matrices = _matrices(noise.view(width, width), unit, deviation, whiten)
+    return Metric(mean, *(matrix.to(X.device) for matrix in matrices))
+
+
+def _matrices(
+    noise: torch.Tensor, unit: torch.Tensor, deviation: torch.Tensor, whiten: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """``matrix`` and ``inverse`` of a ``Metric``: ``noise`` (D, D) is the covariance of the features times ``unit``
+    (D,), which is 1 / ``deviation``, or 0 for features without effect."""
+    width = len(unit)
     if not whiten:
-        same = torch.eye(width, dtype=mean.dtype, device=X.device)
+        same = torch.eye(width, dtype=noise.dtype)
         used = unit[unit > 0]
         if not len(used):
-            return Metric(mean, same, same)
+            return same, same
         power = _power_of_two(used.max())
         level = (noise.diagonal()[unit > 0] / (used * power).square()).mean().sqrt() * power
-        return Metric(mean, same / level, same * level)
-    values, vectors = (part.to(X.device) for part in torch.linalg.eigh(noise.cpu()))
+        return same / level, same * level
+    values, vectors = torch.linalg.eigh(noise)
     kept = values > 1e-7 * values.amax().clamp(min=1e-300)
     if not bool(kept.any()):
-        return Metric(mean, mean.new_zeros(width, 1), mean.new_zeros(1, width))
+        return noise.new_zeros(width, 1), noise.new_zeros(1, width)
     roots, vectors = values[kept].sqrt(), vectors[:, kept]
     inverse = roots[:, None] * vectors.T * torch.where(unit > 0, deviation, 0)
-    return Metric(mean, unit[:, None] * vectors / roots, inverse)
+    return unit[:, None] * vectors / roots, inverse
+
+
+def _spread(X: torch.Tensor, parallel: Alone) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Mean, standard deviation, minimum and maximum (D,) float64 of the columns over all points; the rows of X are
+    those of the process."""
+    n, columns = parallel.n_points, None
+    if X.is_cuda and X.dtype == torch.float32:
+        columns = statistics_of_columns(X.contiguous())
+        mean = parallel.sum(len(X) * columns.first + columns.sums) / n
+        low, high = columns.low, columns.high
+    else:
+        mean = parallel.sum(X.sum(0, dtype=torch.float64)) / n
+        low, high = torch.aminmax(X, dim=0)
+    high, opposite = parallel.largest(torch.stack([high, -low]).double())
+    if columns is not None:
+        # sum (x - mean)^2 = sum (x - first)^2 - 2 away sum (x - first) + N away^2
+        away = mean - columns.first
+        squares = columns.squares - 2 * away * columns.sums + len(X) * away.square()
+        return mean, (parallel.sum(squares) / n).clamp(min=0).sqrt(), -opposite, high
+    power = _power_of_two(torch.maximum(high, opposite))
+    squares = torch.zeros_like(mean)
+    for part in X.split(_block(X)):
+        squares += (part.to(torch.float64) - mean).mul_(power).square_().sum(0)
+    return mean, (parallel.sum(squares) / n).sqrt() / power, -opposite, high
 
 
 def clipped(X: torch.Tensor, source: Any = None) -> torch.Tensor:
@@ -153,16 +183,6 @@ def _power_of_two(values: torch.Tensor) -> torch.Tensor:
     """Powers of two near 1 / ``values`` (float64, at least 0): products with them are exact."""
     values = values.clamp(min=_LEAST)
     return torch.frexp(values).mantissa / values
-
-
-def _squares(X: torch.Tensor, mean: torch.Tensor, power: torch.Tensor) -> torch.Tensor:
-    """(D,) float64: the sums of the squares of (X - mean) * power."""
-    if X.is_cuda and X.dtype == torch.float32:
-        return squares_of_columns(X.contiguous(), mean.float()) * power.square()
-    squares = torch.zeros_like(mean)
-    for part in X.split(_block(X)):
-        squares += (part.to(torch.float64) - mean).mul_(power).square_().sum(0)
-    return squares
 
 
 def affine(

@@ -24,7 +24,6 @@ from warpwise.apps.clustering.parameters import check_group, check_parameters, c
 from warpwise.apps.clustering.points import results
 from warpwise.apps.clustering.prediction import inferred, sampled, unsorted
 from warpwise.apps.clustering.ranks import Ranks
-from warpwise.apps.clustering.rounding import RoundingCheck
 from warpwise.apps.clustering.smoothing import noise_left, smooth
 from warpwise.apps.clustering.starts import Progress, best_start
 from warpwise.apps.clustering.threads import with_threads
@@ -209,7 +208,7 @@ class SpatialMixture(Estimator):
         graph = graph_of(len(X), *structure, settings.n_neighbours, device)
         ranks = Ranks(group, device, graph)
         part = rows_of(X, ranks.ids, device)
-        if float(ranks.sum((~torch.isfinite(part[: ranks.own])).sum().double())):
+        if not ranks.finite(part[: ranks.own]):
             raise ValueError("X: expected finite values, got NaN or infinity")
         check_distinct(X, settings.n_domains, "n_domains")
         if settings.n_types is not None:
@@ -338,8 +337,7 @@ class SpatialMixture(Estimator):
             emission = MarginalEmission(emission, missing)
         beta = model.beta / settings.scale if isinstance(self.beta, str) else X.new_full((1,), float(self.beta))
         state = (model.q, emission, model.mix, beta, external, interaction, None)
-        rounds = model.rounded is not None and X is usual and RoundingCheck(model.emission).passes()
-        final = MeanField(X, here, *state, temper, independent, parallel, model.rounded if rounds else None)
+        final = MeanField(X, here, *state, temper, independent, parallel, model.rounded if X is usual else None)
         del model, state  # references to arrays that the fit replaces or frees
         estimate = highest if isinstance(self.beta, str) else None
         least = 3 if missing is None else _LEAST_WITH_MISSING
@@ -357,12 +355,10 @@ class SpatialMixture(Estimator):
     def _keep(self, X: Any, model: MeanField, graph: Graph, order: torch.Tensor) -> None:
         """Set the attributes. The features of ``model`` are freed before its q is sorted by points."""
         parallel = model.parallel
-        means = model.emission.mean[0].double().cpu() @ self._inverse.cpu() + self._mean.cpu()
+        # A GPU computes everything before the host waits for numbers.
         mixed = 0 if model.mix is None else model.mix[0].numel() - model.mix.shape[1]
-        self.means_ = self._like(X, means)
-        self.beta_ = float(model.beta)
-        self.elbo_ = float(model.elbo())
-        self.bic_ = model.pseudo_bic(model.emission.parameters() + mixed + isinstance(self.beta, str))
+        elbo = model.elbo()
+        bic = model.pseudo_bic(model.emission.parameters() + mixed + isinstance(self.beta, str))
         region = self._settings.min_region
         merged, likelihood = region is not None or self.contiguous, None
         if merged:
@@ -372,12 +368,15 @@ class SpatialMixture(Estimator):
             self._external = model.external[:, 0]
         q, order = model.q[:, 0], order.to(model.q.device)
         model.drop_features()
-        probabilities, labels, uncertainty = results(parallel.rows_of_all(q, order))
+        probabilities, labels, uncertainty = results(parallel.rows_of_all(q, order), len(order))
+        means = model.emission.mean[0].double().cpu() @ self._inverse.cpu() + self._mean.cpu()
+        self.beta_, self.elbo_, self.bic_ = float(model.beta), float(elbo), float(bic)
         if likelihood is not None:
             beta = self.beta_ * self._settings.scale
             labels[order] = merge_regions(
                 graph.to(order.device), labels[order], likelihood, beta, region or 1, self.contiguous
             )
+        self.means_ = self._like(X, means)
         self.labels_ = self._like(X, labels)
         self.probabilities_ = self._like(X, probabilities)
         self.uncertainty_ = self._like(X, uncertainty)

@@ -76,10 +76,10 @@ class Alone:
         """The rows of ``values`` (points, ...) at ``positions`` among all points, sorted by colour; None for all."""
         return values if positions is None else values[positions.to(values.device)]
 
-    def rows_of_all(self, values: torch.Tensor, order: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """The rows of ``values`` (points, ...) of all points, in parts, each with the numbers of its points. ``order``
-        (N,) are all points sorted by colour."""
-        return [(self.gathered(values), order)]
+    def rows_of_all(self, values: torch.Tensor, order: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield the rows of ``values`` (points, ...) of all points, in parts, each with the numbers of its points.
+        ``order`` (N,) are all points sorted by colour."""
+        yield self.gathered(values), order
 
 
 class Streams(Alone):

@@ -2,6 +2,7 @@
 
 #include <warpwise/core/float4.cuh>
 #include <warpwise/core/reduce.cuh>
+#include <warpwise/sm80/double_mma.cuh>
 
 constexpr int kThreads = 256;
 constexpr unsigned kAllLanes = 0xffffffffu;
@@ -169,90 +170,97 @@ __global__ void __launch_bounds__(kThreads) pseudo_likelihood(
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
-// partials[blockIdx.x]: (width) = the sums over the block's rows of (x - mean)^2, x: (n, width). Block (any, c) has the
-// columns from kThreads c on.
-__global__ void __launch_bounds__(kThreads) squares_of_columns(const float* x, const float* mean, double* partials,
-                                                               long long n, int width) {
-  __shared__ double shared[kThreads];
-  const int begin = static_cast<int>(blockIdx.y) * kThreads, columns = min(kThreads, width - begin);
-  const int rows = kThreads / columns, row = threadIdx.x / columns, column = begin + threadIdx.x % columns;
-  const float shift = mean[column];
-  double sum = 0.0;
+// Statistics of the columns of x: (n, width) over the block's rows, with d the difference to the first row of x: the
+// sums of d and of d^2, the minimum and the maximum of x. partials: (gridDim.x, 4, width). A thread has VECTOR adjacent
+// columns; block (any, c) has the columns from kThreads * VECTOR * c on.
+template <int VECTOR>
+__global__ void __launch_bounds__(kThreads) statistics_of_columns(const float* x, double* partials, long long n,
+                                                                  int width) {
+  __shared__ double shared[kThreads][VECTOR];
+  const int begin = static_cast<int>(blockIdx.y) * kThreads, columns = min(kThreads, width / VECTOR - begin);
+  const int rows = kThreads / columns, row = threadIdx.x / columns;
+  const int column = (begin + static_cast<int>(threadIdx.x) % columns) * VECTOR;
+  using Values = warpwise::Vector<float, VECTOR>;
+  const auto first = *reinterpret_cast<const Values*>(x + column);
+  double sums[VECTOR] = {}, squares[VECTOR] = {}, lows[VECTOR], highs[VECTOR];
+#pragma unroll
+  for (int e = 0; e < VECTOR; ++e) lows[e] = highs[e] = first.at[e];
   const long long step = static_cast<long long>(gridDim.x) * rows;
+  const long long end = row < rows ? n : 0;
 #pragma unroll 4
-  for (long long at = static_cast<long long>(blockIdx.x) * rows + row; row < rows && at < n; at += step) {
-    const double value = x[at * width + column] - shift;
-    sum += value * value;
+  for (long long at = static_cast<long long>(blockIdx.x) * rows + row; at < end; at += step) {
+    const auto values = *reinterpret_cast<const Values*>(x + at * width + column);
+#pragma unroll
+    for (int e = 0; e < VECTOR; ++e) {
+      const double value = values.at[e], offset = value - first.at[e];
+      sums[e] += offset;
+      squares[e] += offset * offset;
+      lows[e] = fmin(lows[e], value);
+      highs[e] = fmax(highs[e], value);
+    }
   }
-  shared[threadIdx.x] = sum;
-  __syncthreads();
-  if (row > 0) return;
-  for (int r = 1; r < rows; ++r) sum += shared[r * columns + threadIdx.x];
-  partials[static_cast<long long>(blockIdx.x) * width + column] = sum;
+  const auto combine = [&](int which, double (&values)[VECTOR], auto operation) {
+#pragma unroll
+    for (int e = 0; e < VECTOR; ++e) shared[threadIdx.x][e] = values[e];
+    __syncthreads();
+    for (int e = 0; e < VECTOR && row == 0; ++e) {
+      double all = values[e];
+      for (int r = 1; r < rows; ++r) all = operation(all, shared[r * columns + threadIdx.x][e]);
+      partials[(static_cast<long long>(blockIdx.x) * 4 + which) * width + column + e] = all;
+    }
+    __syncthreads();
+  };
+  const auto add = [](double a, double b) { return a + b; };
+  combine(0, sums, add);
+  combine(1, squares, add);
+  combine(2, lows, [](double a, double b) { return fmin(a, b); });
+  combine(3, highs, [](double a, double b) { return fmax(a, b); });
 }
 
-constexpr int kTile = 16, kPoints = 64;  // side of a tile of products; points of a step of a block
-constexpr int kEach = kPoints * kTile / kThreads;
+constexpr int kTile = 16, kWarps = kThreads / warpwise::kWarp;  // side of a tile of products
+constexpr int kSteps = 4, kPoints = 4 * kSteps;                 // products of a warp whose operands are loaded together
 
 // partials[blockIdx.x]: (width, depth) = sums over the block's points of the products of x: (n, width) and y: (n,
-// depth) in float64. Block (any, t) has tile t of 16 x 16 products, row by row. A thread has 4 x 4 of them for every
-// 16th point.
+// depth) in float64. Block (any, t) has tile t of 16 x 16 products, row by row. Lane 4 g + q loads the features 2 g and
+// 2 g + 1 of the tile, of point q of four: rows, or columns, g of the operands of two products.
 __global__ void __launch_bounds__(kThreads) sums_of_products(const float* x, const float* y, double* partials,
                                                              long long n, int width, int depth) {
-  __shared__ __align__(16) double tiles[2][kPoints][kTile];
+  __shared__ double shared[kWarps][kTile * kTile];
   const int across = (depth + kTile - 1) / kTile;
   const int row = static_cast<int>(blockIdx.y) / across * kTile, column = static_cast<int>(blockIdx.y) % across * kTile;
-  const int group = threadIdx.x / kTile, i = threadIdx.x % kTile / 4 * 4, j = threadIdx.x % 4 * 4;
-  float next[2][kEach];
-  const auto load = [&](long long first) {
-#pragma unroll
-    for (int e = 0; e < kEach; ++e) {
-      const int at = threadIdx.x + e * kThreads, c = at % kTile;
-      const long long point = first + at / kTile;
-      next[0][e] = point < n && row + c < width ? x[point * width + row + c] : 0.0f;
-      next[1][e] = point < n && column + c < depth ? y[point * depth + column + c] : 0.0f;
-    }
+  const int warp = threadIdx.x / warpwise::kWarp, group = threadIdx.x % warpwise::kWarp / 4, place = threadIdx.x % 4;
+  const bool pairs = width % 2 == 0 && depth % 2 == 0 && warpwise::aligned(x, y);
+  const bool same = x == y && row == column;
+  const auto load = [&](const float* from, int columns, int first, long long point) {
+    const int own = first + 2 * group, left = point < n ? columns - own : 0;
+    const float* const at = from + point * columns + own;
+    if (pairs) return left > 0 ? *reinterpret_cast<const float2*>(at) : make_float2(0.0f, 0.0f);
+    return make_float2(left > 0 ? at[0] : 0.0f, left > 1 ? at[1] : 0.0f);
   };
-  double sums[4][4] = {};
-  const long long step = static_cast<long long>(gridDim.x) * kPoints;
-  long long first = static_cast<long long>(blockIdx.x) * kPoints;
-  load(first);
-  for (; first < n; first += step) {
+  double sums[2][2][2] = {};
+  const long long step = static_cast<long long>(gridDim.x) * kWarps * kPoints;
+  for (long long first = (static_cast<long long>(blockIdx.x) * kWarps + warp) * kPoints; first < n; first += step) {
+    float2 a[kSteps], b[kSteps];
 #pragma unroll
-    for (int e = 0; e < kEach; ++e) {
-      const int at = threadIdx.x + e * kThreads;
-      tiles[0][at / kTile][at % kTile] = next[0][e];
-      tiles[1][at / kTile][at % kTile] = next[1][e];
+    for (int s = 0; s < kSteps; ++s) {
+      a[s] = load(x, width, row, first + 4 * s + place);
+      b[s] = same ? a[s] : load(y, depth, column, first + 4 * s + place);
     }
-    __syncthreads();
-    load(first + step);
 #pragma unroll
-    for (int point = 0; point < kPoints; point += kThreads / kTile) {
-      double a[4], b[4];
+    for (int s = 0; s < kSteps; ++s) {
+      const double left[2] = {a[s].x, a[s].y}, right[2] = {b[s].x, b[s].y};
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        a[e] = tiles[0][point + group][i + e];
-        b[e] = tiles[1][point + group][j + e];
-      }
-#pragma unroll
-      for (int k = 0; k < 16; ++k) sums[k / 4][k % 4] += a[k / 4] * b[k % 4];
+      for (int k = 0; k < 4; ++k) warpwise::multiply_add(sums[k / 2][k % 2], left[k / 2], right[k % 2]);
     }
-    __syncthreads();
   }
-  // The groups' sums one after another: half of the groups fit in the tiles.
-  double* const shared = &tiles[0][0][0];
+#pragma unroll
+  for (int k = 0; k < 8; ++k) {  // sums[i][j][e] is that of the features 2 g + i and 2 (2 q + e) + j
+    shared[warp][(2 * group + k / 4) * kTile + 4 * place + 2 * (k % 2) + k / 2 % 2] = sums[k / 4][k / 2 % 2][k % 2];
+  }
+  __syncthreads();
   double total = 0.0;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    if (group / 8 == half) {
-#pragma unroll
-      for (int k = 0; k < 16; ++k) shared[(group % 8 * kTile + i + k / 4) * kTile + j + k % 4] = sums[k / 4][k % 4];
-    }
-    __syncthreads();
-#pragma unroll
-    for (int g = 0; g < 8; ++g) total += shared[g * kTile * kTile + threadIdx.x];
-    __syncthreads();
-  }
+  for (int w = 0; w < kWarps; ++w) total += shared[w][threadIdx.x];
   const int r = row + threadIdx.x / kTile, c = column + threadIdx.x % kTile;
   if (r < width && c < depth) partials[(static_cast<long long>(blockIdx.x) * width + r) * depth + c] = total;
 }

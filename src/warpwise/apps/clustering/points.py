@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -15,7 +17,7 @@ from warpwise.ops.potts_em_step.spec import rows_of
 KERNELS = cuda.load(Path(__file__).with_suffix(".cu"))
 _THREADS, _BLOCKS_AN_SM = 256, 8  # kThreads
 _MOST_DOMAINS, _MOST_SHARED = 128, 96 * 1024  # bytes of the coefficients of a block
-_TILE, _POINTS = 16, 64  # kTile, kPoints
+_TILE, _POINTS = 16, 8 * 16  # kTile; points of a step of a block
 _MOST_SUMS = 1 << 20  # elements of the partial sums of products
 _REST = 0.1  # the part of a start probability that all domains share
 
@@ -52,21 +54,34 @@ def sums_of_products(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     (n, width), depth = first.shape, second.shape[1]
     tiles = cdiv(width, _TILE) * cdiv(depth, _TILE)
     most = max(1, min(cdiv(3 * sm_count(first), tiles), _MOST_SUMS // (width * depth)))
-    blocks = max(1, min(most, cdiv(n, 4 * _POINTS)))
+    blocks = max(1, min(most, cdiv(n, 2 * _POINTS)))
     partials = first.new_empty((blocks, width, depth), dtype=torch.float64)
     launch = KERNELS["sums_of_products"][(blocks, tiles), _THREADS]
     launch(first.contiguous(), second.contiguous(), cuda.out(partials), n, width, depth)
     return partials.sum(0)
 
 
-def squares_of_columns(X: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
-    """(D,) float64: the sums of the squares of X - mean, X (N, D) and ``mean`` (D,) float32, by a kernel."""
+class Columns(NamedTuple):
+    """Statistics (D,) float64 of the columns of X (N, D): the first row, the sums of the differences to it and of their
+    squares, the smallest and the largest values."""
+
+    first: torch.Tensor
+    sums: torch.Tensor
+    squares: torch.Tensor
+    low: torch.Tensor
+    high: torch.Tensor
+
+
+def statistics_of_columns(X: torch.Tensor) -> Columns:
+    """The statistics of X (N, D) float32 by one kernel."""
     n, width = X.shape
-    chunks = cdiv(width, _THREADS)
-    blocks = max(1, min(cdiv(_BLOCKS_AN_SM * sm_count(X), chunks), cdiv(X.numel(), 16 * _THREADS)))
-    partials = X.new_empty((blocks, width), dtype=torch.float64)
-    KERNELS["squares_of_columns"][(blocks, chunks), _THREADS](X, mean, cuda.out(partials), n, width)
-    return partials.sum(0)
+    vector = 4 if width % 4 == 0 and X.data_ptr() % 16 == 0 else 1
+    chunks = cdiv(width // vector, _THREADS)
+    blocks = max(1, min(cdiv(_BLOCKS_AN_SM * sm_count(X), chunks), cdiv(X.numel(), 16 * vector * _THREADS)))
+    partials = X.new_empty((blocks, 4, width), dtype=torch.float64)
+    KERNELS[f"statistics_of_columns<{vector}>"][(blocks, chunks), _THREADS](X, cuda.out(partials), n, width)
+    sums, squares = partials[:, :2].sum(0).unbind()
+    return Columns(X[0].double(), sums, squares, partials[:, 2].amin(0), partials[:, 3].amax(0))
 
 
 def launch_q_of_labels(labels: torch.Tensor, q: torch.Tensor, low: float, high: float) -> None:
@@ -81,14 +96,15 @@ def launch_q_of_labels(labels: torch.Tensor, q: torch.Tensor, low: float, high: 
 
 
 def results(
-    parts: Sequence[tuple[torch.Tensor, torch.Tensor]],
+    parts: Iterator[tuple[torch.Tensor, torch.Tensor]], n: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Probabilities (N, K), labels (N,) int64 and 1 - the largest probability (N,) of all points in their order.
+    """Probabilities (n, K), labels (n,) int64 and 1 - the largest probability (n,) of all n points in their order.
 
-    Each of ``parts`` is (q, ids): row i of q (n, K) is that of point ``ids[i]``.
+    Each of ``parts`` is (q, ids): row i of q (any, K) is that of point ``ids[i]``.
     """
-    n, k = sum(len(ids) for _, ids in parts), parts[0][0].shape[1]
-    probabilities, uncertainty = parts[0][0].new_empty(n, k), parts[0][0].new_empty(n)
+    first = next(parts)
+    parts, k = chain([first], parts), first[0].shape[1]
+    probabilities, uncertainty = first[0].new_empty(n, k), first[0].new_empty(n)
     labels = torch.empty(n, dtype=torch.int64, device=probabilities.device)
     if probabilities.is_cuda and k <= _MOST_DOMAINS:
         for q, ids in parts:

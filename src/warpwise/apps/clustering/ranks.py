@@ -7,6 +7,7 @@ its graph. The blocks are made on the device of the graph; a graph stores them, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -149,7 +150,10 @@ class Ranks(Alone):
         if not given:
             return first
         flat = torch.cat([part.to(self.device).flatten() for part in given]).view(len(parts), -1)
-        summed = self._sum(flat.sum(0, dtype=torch.float64))
+        if self.peers is not None and self.peers.exchange.total(flat):
+            summed = flat[0]
+        else:
+            summed = self._sum(flat.sum(0, dtype=torch.float64))
         kinds = {part.dtype for part in given}
         summed = summed.to(kinds.pop()) if len(kinds) == 1 else summed
         found = iter(summed.split([part.numel() for part in first if part is not None]))
@@ -165,6 +169,13 @@ class Ranks(Alone):
 
     def largest(self, part: torch.Tensor) -> torch.Tensor:
         return self._sum(part.to(self.device, copy=True), dist.ReduceOp.MAX).to(part)
+
+    def finite(self, values: torch.Tensor) -> bool:
+        """Whether ``values`` of all processes are finite."""
+        # A sum with a NaN or an infinity is not finite. That of finite values may be: it can overflow.
+        if math.isfinite(float(self.sum(values.sum().double()))):
+            return True
+        return not float(self.sum((~torch.isfinite(values)).sum().double()))
 
     def counts(self, graph: Graph) -> list[int]:
         return self.block.counts
@@ -196,16 +207,22 @@ class Ranks(Alone):
             and self.peers.swap(values, colour, sent, fetched.start)
         )
 
-    def rows_of_all(self, values: torch.Tensor, order: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    def rows_of_all(self, values: torch.Tensor, order: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         if self.wire.type == "cpu":
-            return super().rows_of_all(values, order)
+            yield from super().rows_of_all(values, order)
+            return
         # Blocks differ by at most one point; the last row of a shorter one is not used.
         mine = values[: self.share].contiguous()
         if len(mine) < self.share:
             mine = torch.cat([mine, mine.new_zeros(1, *mine.shape[1:])])
         found = mine.new_empty(self.size, *mine.shape)
-        dist.all_gather_into_tensor(found, mine, group=self.group)
-        return [(rows[: len(ids)], ids) for rows, ids in zip(found, self.block.everyone, strict=True)]
+        arriving = dist.all_gather_into_tensor(found, mine, group=self.group, async_op=True)
+        everyone = self.block.everyone
+        yield values[: self.own], everyone[self.rank]
+        arriving.wait()
+        for process, (rows, ids) in enumerate(zip(found, everyone, strict=True)):
+            if process != self.rank:
+                yield rows[: len(ids)], ids
 
     def gathered(self, values: torch.Tensor, positions: torch.Tensor | None = None) -> torch.Tensor:
         # Each row is nonzero in only one process, so the sum is exact.

@@ -15,8 +15,7 @@ def neighbour_sum(graph: Graph, values: torch.Tensor) -> torch.Tensor:
     if not graph.columns.numel():
         return torch.zeros_like(values)
     if values.is_cuda:
-        ones = values.new_ones(len(values))
-        return smooth_features(values, graph.rowptr, graph.columns, _weights(graph, values), ones).sub_(values)
+        return _sum_with_own(graph, values).sub_(values)
     return torch.nn.functional.embedding_bag(
         graph.columns,
         values,
@@ -25,6 +24,19 @@ def neighbour_sum(graph: Graph, values: torch.Tensor) -> torch.Tensor:
         per_sample_weights=graph.weights.to(values.dtype),
         include_last_offset=True,
     )
+
+
+def neighbour_differences(graph: Graph, values: torch.Tensor) -> torch.Tensor:
+    """(N, F): sum_j w_ij (x_j - x_i) over the neighbours j of each point i; ``values`` x are (N, F)."""
+    if values.is_cuda and graph.columns.numel():
+        return _sum_with_own(graph, values).addcmul_(values, graph.degree[:, None] + 1, value=-1)
+    return neighbour_sum(graph, values).addcmul_(values, graph.degree[:, None], value=-1)
+
+
+def _sum_with_own(graph: Graph, values: torch.Tensor) -> torch.Tensor:
+    """``neighbour_sum`` plus ``values``, on a GPU."""
+    ones = values.new_ones(len(values))
+    return smooth_features(values, graph.rowptr, graph.columns, _weights(graph, values), ones)
 
 
 def smooth(graph: Graph, values: torch.Tensor, hops: int, parallel: Alone | None = None) -> torch.Tensor:

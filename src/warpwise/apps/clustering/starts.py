@@ -55,9 +55,13 @@ def best_start(
     total = raised(total, parallel.n_points)
     batch = max(1, _ELEMENTS // (parallel.share * max(n_domains, n_types or 0)))
 
-    def fits(labels: torch.Tensor, iterations: int) -> Iterator[MeanField]:
+    checks: list[RoundingCheck] = []  # of the starts that continue
+
+    def fits(labels: torch.Tensor, iterations: int, checked: bool = False) -> Iterator[MeanField]:
         for part in labels.split(batch) if len(labels) else ():
             model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel, rounded)
+            if checked and rounded is not None:
+                checks.append(RoundingCheck(model.emission))
             model.run(iterations, exact=False)
             yield model
             del model  # before the next one is made
@@ -130,10 +134,14 @@ def best_start(
             del model
         labels = labels[bounds.argmax()[None]]
     best = _Best()
-    for model in fits(labels, ITERATIONS - FIRST_ITERATIONS):
+    for model in fits(labels, ITERATIONS - FIRST_ITERATIONS, checked=True):
         best.offer(model)
         del model
-    return best.model(X, graph, beta, temper, total, parallel, rounded)
+    model = best.model(X, graph, beta, temper, total, parallel, rounded)
+    # The host waits here while a GPU runs the iterations of the last start.
+    if not all(check.passes() for check in checks):
+        model.rounded = None
+    return model
 
 
 def _filled(labels: torch.Tensor, done: int, first: torch.Tensor, others: Iterator[torch.Tensor]) -> Iterator[int]:

@@ -7,6 +7,7 @@
 // covariance, for sums over the blocks and accesses of transposed elements. Block 0 computes the inverse.
 
 #include <warpwise/core/reduce.cuh>
+#include <warpwise/sm80/double_mma.cuh>
 #include <warpwise/sm90/cluster.cuh>
 
 #include "m_step.cuh"
@@ -27,13 +28,6 @@ struct Arguments {
   float highest_beta;
   int domains, width;
 };
-
-// c += a b of 8 x 4 and 4 x 8 matrices. Lane 4 g + q has a[g][q], b[q][g], and c[g][2 q] and c[g][2 q + 1].
-__device__ inline void multiply_add(double (&c)[2], double a, double b) {
-  asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
-               : "+d"(c[0]), "+d"(c[1])
-               : "d"(a), "d"(b));
-}
 
 // beta and the derivatives of the pseudo-likelihood.
 struct Slopes {
@@ -230,7 +224,7 @@ struct MStep {
         for (int x = 0; x < 2; ++x) sums[x] = exists(x) ? given.sums[(first + k) * width + d + x] : 0.0f;
         double c[kChains][2] = {};
 #pragma unroll
-        for (int s = 0; s < kSteps; ++s) multiply_add(c[s % kChains], row[4 * s + q], b[s]);
+        for (int s = 0; s < kSteps; ++s) warpwise::multiply_add(c[s % kChains], row[4 * s + q], b[s]);
         double dot = 0.0;
 #pragma unroll
         for (int x = 0; x < 2; ++x) {
