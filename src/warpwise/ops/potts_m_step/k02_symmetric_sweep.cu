@@ -94,12 +94,17 @@ struct MStep {
     }
   }
 
-  // The symmetric total of the products, zeros outside.
-  __device__ double total_at(int i, int j) const {
+  // An element of the total of the products and the transposed one, whose mean is used, zeros outside. They are
+  // converted later, so that the loads after them do not wait.
+  struct Total {
+    float below, above;
+    __device__ double mean() const { return 0.5 * (static_cast<double>(below) + above); }
+  };
+
+  __device__ Total total_at(int i, int j) const {
     const int width = given.width;
-    const bool inside = i < width && j < width;
-    const float below = inside ? given.total[i * width + j] : 0.0f, above = inside ? given.total[j * width + i] : 0.0f;
-    return 0.5 * (static_cast<double>(below) + above);
+    if (i >= width || j >= width) return {0.0f, 0.0f};
+    return {given.total[i * width + j], given.total[j * width + i]};
   }
 
   __device__ Slopes load_slopes() const {
@@ -107,25 +112,60 @@ struct MStep {
     return {*given.beta, given.derivatives[0], given.derivatives[gridDim.x / CLUSTER]};
   }
 
-  // The means and counts of the block's domains, with zeros past the last feature.
+  // The means and counts of the block's domains, with zeros past the last feature. The loads of several elements come
+  // before the first store, which could alias them.
   __device__ void find_means() const {
+    constexpr int kLoads = 4;
     for (int k = threadIdx.x; k < own; k += kThreads) weights[k] = given.counts[first + k];
-#pragma unroll 4
-    for (int i = threadIdx.x; i < own * kRow; i += kThreads) {
-      const int row = i / kRow, d = i % kRow, k = first + row, at = k * given.width + d;
-      double& mean = means[row * kStride + d];
-      if (d >= given.width) {
-        mean = 0.0;
-        continue;
+    for (int begin = threadIdx.x; begin < own * kRow; begin += kLoads * kThreads) {
+      float counts[kLoads], sums[kLoads], previous[kLoads];
+      const auto place = [&](int e, int& row, int& d) {
+        const int i = begin + e * kThreads;
+        row = i / kRow;
+        d = i % kRow;
+        return row < own && d < given.width ? (first + row) * given.width + d : -1;
+      };
+      int row, d;
+#pragma unroll
+      for (int e = 0; e < kLoads; ++e) {
+        const int at = place(e, row, d);
+        counts[e] = at >= 0 ? given.counts[first + row] : 0.0f;
+        sums[e] = at >= 0 ? given.sums[at] : 0.0f;
+        previous[e] = at >= 0 ? given.previous[at] : 0.0f;
       }
-      const float count = given.counts[k], sum = given.sums[at], before = given.previous[at];
-      mean = count > kLeastCount ? sum / static_cast<double>(count) : before;
-      given.mean[at] = static_cast<float>(mean);
+#pragma unroll
+      for (int e = 0; e < kLoads; ++e) {
+        const int at = place(e, row, d);
+        const double mean = counts[e] > kLeastCount ? sums[e] * reciprocal(counts[e]) : previous[e];
+        if (row < own) means[row * kStride + d] = mean;
+        if (at >= 0) given.mean[at] = static_cast<float>(mean);
+      }
     }
   }
 
-  // Subtracts the block's domains: count mean mean^T.
+  // Subtracts the block's domains: count mean mean^T. Of one tile, a warp has every eighth group of four domains.
   __device__ void subtract_domains(double (&matrix)[kTiles]) const {
+    if constexpr (TILES == 1) {
+      const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp, g = lane / 4, q = lane % 4;
+      double sums[4][2] = {};
+      for (int k = 4 * warp + q; k - q < own; k += 4 * kWarps) {
+        const double* const mean = means + min(k, own - 1) * kStride;
+        const double weight = k < own ? weights[k] : 0.0, values[2] = {mean[g], mean[8 + g]};
+#pragma unroll
+        for (int p = 0; p < 4; ++p) warpwise::multiply_add(sums[p], weight * values[p / 2], values[p % 2]);
+      }
+      double* const parts = inverse + warp * kThreads;  // [row][column]
+#pragma unroll
+      for (int p = 0; p < 4; ++p) {
+        double* const at = parts + (p / 2 * 8 + g) * kSide + p % 2 * 8 + 2 * q;
+        at[0] = sums[p][0];
+        at[1] = sums[p][1];
+      }
+      __syncthreads();
+#pragma unroll
+      for (int w = 0; w < kWarps; ++w) matrix[0] -= inverse[w * kThreads + threadIdx.x];
+      return;
+    }
 #pragma unroll 4
     for (int k = 0; k < own; ++k) {
       double left[TILES], right[TILES];
@@ -150,11 +190,10 @@ struct MStep {
   }
 
   // From the parts of the blocks to the covariance, which block 0 gets.
-  __device__ void add_parts(double (&matrix)[kTiles], const double (&total)[kOwnTiles]) const {
-    const double per_point = 1.0 / given.n_points;
+  __device__ void add_parts(double (&matrix)[kTiles], const Total (&total)[kOwnTiles], double per_point) const {
     if constexpr (CLUSTER == 1) {
       for_each_tile<TILES>([&](int t, int a, int b, int i, int j) {
-        matrix[t] = covariance(matrix[t] + total[t], a == b, i, j, per_point);
+        matrix[t] = covariance(matrix[t] + total[t].mean(), a == b, i, j, per_point);
       });
     } else {
 #pragma unroll
@@ -162,7 +201,7 @@ struct MStep {
       sm90::cluster_sync();
       for_own_tiles([&](int s, int t, int a, int b, int i, int j) {
         double* const at = partials + t * kThreads + threadIdx.x;
-        double parts[CLUSTER], sum = total[s];
+        double parts[CLUSTER], sum = total[s].mean();
 #pragma unroll
         for (int block = 0; block < CLUSTER; ++block) parts[block] = at[block * kTiles * kThreads];
 #pragma unroll
@@ -176,20 +215,27 @@ struct MStep {
     }
   }
 
-  // Stores the inverse. Returns the thread's part of -n (log det + D log(2 pi)).
-  __device__ double invert(double (&matrix)[kTiles]) const {
-    const Sweep sweep = {shared.sweep, given.width};
-    sweep.run(matrix);
+  // Stores the inverse.
+  __device__ void invert(double (&matrix)[kTiles]) const {
+    Sweep{shared.sweep, given.width}.run(matrix);
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) inverse[t * kTile + ty * kTileRow + tx] = -matrix[t];
-    return -given.n_points * (sweep.log_determinant() + (threadIdx.x == 0 ? given.width * kLogTwoPi : 0.0));
+  }
+
+  // The thread's part of n (log det + D log(2 pi)), in block 0.
+  __device__ double log_determinant() const {
+    const Sweep sweep = {shared.sweep, given.width};
+    const int thread = kThreads - 1 - static_cast<int>(threadIdx.x);  // the last warps have less to multiply
+    return rank > 0 ? 0.0
+                    : given.n_points * (sweep.log_determinant(thread) + (thread == 0 ? given.width * kLogTwoPi : 0.0));
   }
 
   // The thread's part of trace(inverse total).
-  __device__ double trace(const double (&total)[kOwnTiles]) const {
+  __device__ double trace(const Total (&total)[kOwnTiles]) const {
     double found = 0.0;
     for_own_tiles([&](int s, int t, int a, int b, int, int) {
-      found += (a > b ? 2.0 : 1.0) * total[s] * inverse[t * kTile + ty * kTileRow + tx];  // diagonal tiles are whole
+      found +=
+          (a > b ? 2.0 : 1.0) * total[s].mean() * inverse[t * kTile + ty * kTileRow + tx];  // diagonal tiles are whole
     });
     return found;
   }
@@ -249,18 +295,19 @@ struct MStep {
   }
 
   __device__ void run() const {
-    double matrix[kTiles] = {}, total[kOwnTiles] = {};
+    double matrix[kTiles] = {};
+    Total total[kOwnTiles] = {};
     for_own_tiles([&](int s, int, int, int, int i, int j) { total[s] = total_at(i, j); });
     const Slopes slopes = load_slopes();
+    const double per_point = reciprocal(given.n_points);
     find_means();
     __syncthreads();
     subtract_domains(matrix);
-    add_parts(matrix, total);
-    double twice = rank == 0 ? invert(matrix) : 0.0;
+    add_parts(matrix, total, per_point);
+    if (rank == 0) invert(matrix);
     sync();  // the inverse is complete
-    twice -= trace(total);
-    double likelihood =
-        warpwise::block_reduce<warpwise::DoubleSum, kThreads>(multiply() + 0.5 * twice, shared.warp_sums);
+    double likelihood = multiply() - 0.5 * (trace(total) + log_determinant());
+    likelihood = warpwise::block_reduce<warpwise::DoubleSum, kThreads>(likelihood, shared.warp_sums);
     if constexpr (CLUSTER > 1) {
       if (threadIdx.x == 0) block_likelihoods[rank] = likelihood;
       sm90::cluster_sync();
@@ -303,7 +350,7 @@ __device__ inline void m_step(Arguments all) {
 // counts: (restarts, domains), sums, previous, mean and linear: (restarts, domains, width), total: (width, width),
 // scale: (restarts, width, width), constant: (restarts, domains), likelihood: (restarts). derivatives: (2, restarts),
 // beta and new_beta: (restarts), all null without an estimate of beta. TILES: a power of two, at least cdiv(width, 16).
-// Grid: restarts blocks of kThreads. Shared: domains (18 TILES + 5) + 160 TILES (TILES + 1) doubles.
+// Grid: restarts blocks of kThreads. Shared: domains (18 TILES + 5) + 160 TILES (TILES + 1) doubles, 2048 at least.
 template <int TILES>
 __global__ void __launch_bounds__(kThreads, 1) potts_m_step_one_block(
     const float* counts, const float* sums, const float* total, const float* previous, const float* derivatives,

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 THREADS, SIDE, WIDTH = 256, 16, 128  # kThreads and kSide; most features
 STATIC = 7 * 1024  # bytes of static shared memory of a block, at most
 BLOCKS = 8  # of a cluster of k02 (kBlocks)
-LEAST_OF_CLUSTER = 1 << 14  # domains * width^2 from which a cluster is faster
+FEWEST_OF_CLUSTER, LEAST_OF_CLUSTER = 24, 1 << 16  # domains, and domains * width^2, from which a cluster is faster
 
 BLOCK_PER_RESTART = cuda.load(HERE / "k01_block_per_restart.cu")
 SYMMETRIC_SWEEP = cuda.load(HERE / "k02_symmetric_sweep.cu")
@@ -57,7 +57,7 @@ def _tiles(width: int) -> int:
 def _clustered(sums: torch.Tensor) -> bool:
     """Whether k02 has a cluster of blocks for each restart."""
     _, domains, width = sums.shape
-    many = domains >= BLOCKS and domains * width**2 >= LEAST_OF_CLUSTER
+    many = domains >= FEWEST_OF_CLUSTER and domains * width**2 >= LEAST_OF_CLUSTER
     return many and requires_capability(sums, 9, 0, "") is None
 
 
@@ -65,7 +65,9 @@ def sweep_bytes(domains: int, width: int, clustered: bool) -> int:
     """Dynamic shared memory of a block of k02: of each domain the count, the mean and its products; the inverse."""
     tiles = _tiles(width)
     of_domain = 18 * tiles + 5
-    return 8 * (cdiv(domains, BLOCKS) * of_domain if clustered else domains * of_domain + 160 * tiles * (tiles + 1))
+    if clustered:
+        return 8 * cdiv(domains, BLOCKS) * of_domain
+    return 8 * (domains * of_domain + max(160 * tiles * (tiles + 1), THREADS * THREADS // 32))
 
 
 def symmetric_sweep(outputs: Outputs, *args: Any) -> None:
