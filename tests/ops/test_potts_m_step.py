@@ -1,4 +1,4 @@
-"""potts_m_step: covariances that are not positive definite, and GPUs without clusters."""
+"""potts_m_step: numbers of features and domains, covariances that are not positive definite, GPUs without clusters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from warpwise import ops
+from warpwise import operation, ops
 from warpwise.cuda.gpu import nvrtc
+from warpwise.operation import Case
+from warpwise.ops.potts_m_step import rungs
 from warpwise.ops.potts_m_step.rungs import SYMMETRIC_SWEEP
 
 
@@ -18,6 +20,24 @@ def test_a_negative_definite_covariance_has_no_likelihood(rung: str | None) -> N
     counts, sums = torch.tensor([[25.0, 25.0]]), torch.tensor([[[50.0, 0.0], [0.0, 50.0]]])
     likelihood = ops.potts_m_step(counts, sums, 10 * torch.eye(2), sums / 25, 50, 0.0, rung=rung)[4]
     assert likelihood.isnan().all()
+
+
+@pytest.mark.parametrize(
+    "domains,width,tiles,clustered",
+    [(5, 16, 1, False), (260, 16, 1, True), (9, 17, 2, False), (4, 45, 3, False), (30, 50, 4, True), (3, 77, 5, False),
+     (24, 81, 6, True), (2, 97, 8, False)],
+)  # fmt: skip
+def test_tiles_of_the_covariance(domains: int, width: int, tiles: int, clustered: bool) -> None:
+    op = operation.get("potts_m_step")
+    case = Case("tiles", {"restarts": 2, "domains": domains, "width": width}, {"highest_beta": 1.5})
+    made = op.spec.inputs(case, torch.float32, torch.device("cpu"), 0)
+    args = *(made[name] for name in ("counts", "sums", "total", "previous", "n_points")), 1e-3, made["derivatives"]
+    args = *args, made["beta"], 1.5
+    assert (rungs._tiles(width), rungs._clustered(made["sums"])) == (tiles, clustered)
+    expected = op.spec.reference(*args)
+    for found, wanted in zip(ops.potts_m_step(*args, rung="k02"), expected, strict=True):
+        error = (found.double() - wanted).abs().max() / wanted.abs().max()
+        assert error < (1e-12 if found.dtype == torch.float64 else 1e-6)
 
 
 @pytest.mark.parametrize("tiles", [1, 8])

@@ -26,12 +26,14 @@ def check(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> N
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
-    """Standard normal points around their centroids, which are twice as far apart."""
+    """Standard normal points around their centroids, which are twice as far apart. The seed also determines which
+    centroid a point has: labels would otherwise be the same for all seeds where clusters do not overlap."""
     n, clusters, width = (case.sizes[name] for name in ("n", "clusters", "width"))
     scale = 2**-4 if case.values == "huge" else 1  # room for sums of squares
     centroids = draw((clusters, width), dtype, device, 2 * seed + 1, case.values, 2) * (2 * scale)
     X = draw((n, width), dtype, device, 2 * seed, case.values, 2) * scale
-    X += centroids[torch.arange(n, device=device) % clusters]
+    hashed = torch.arange(1, n + 1, device=device) * (2654435761 + 2 * (seed % 2**20)) >> 8
+    X += centroids[hashed % clusters]
     restarts = case.sizes.get("restarts", 0)
     if restarts:
         nearby = draw((restarts, clusters, width), dtype, device, 2 * seed + 3, case.values, 2) * scale

@@ -15,7 +15,8 @@
 
 namespace sm90 = warpwise::sm90;
 
-constexpr int kWarps = kThreads / warpwise::kWarp, kBlocks = 8;  // kBlocks: of a cluster
+// kAllThreads: with the warp that inverts pivots. kBlocks: of a cluster.
+constexpr int kWarps = kThreads / warpwise::kWarp, kAllThreads = kThreads + warpwise::kWarp, kBlocks = 8;
 
 // The arguments of the kernels. workspace, for a cluster: see potts_m_step_cluster.
 struct Arguments {
@@ -46,7 +47,7 @@ struct MStep {
 
   struct Shared {
     typename Sweep::Shared sweep;
-    double warp_sums[kWarps];
+    double warp_sums[kWarps + 1];
   };
 
   const Arguments& given;
@@ -72,7 +73,7 @@ struct MStep {
     if constexpr (CLUSTER > 1) {
       sm90::cluster_sync();
     } else {
-      __syncthreads();
+      sm90::block_sync();
     }
   }
 
@@ -145,7 +146,7 @@ struct MStep {
 
   // Subtracts the block's domains: count mean mean^T. Of one tile, a warp has every eighth group of four domains.
   __device__ void subtract_domains(double (&matrix)[kTiles]) const {
-    if constexpr (TILES == 1) {
+    if constexpr (TILES == 1 && CLUSTER == 1) {
       const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp, g = lane / 4, q = lane % 4;
       double sums[4][2] = {};
       for (int k = 4 * warp + q; k - q < own; k += 4 * kWarps) {
@@ -161,7 +162,7 @@ struct MStep {
         at[0] = sums[p][0];
         at[1] = sums[p][1];
       }
-      __syncthreads();
+      sm90::block_sync();
 #pragma unroll
       for (int w = 0; w < kWarps; ++w) matrix[0] -= inverse[w * kThreads + threadIdx.x];
       return;
@@ -189,12 +190,11 @@ struct MStep {
     return value;
   }
 
-  // From the parts of the blocks to the covariance, which block 0 gets.
+  // From the parts of the blocks to the covariance, which block 0 gets. `matrix` of a single block includes the total.
   __device__ void add_parts(double (&matrix)[kTiles], const Total (&total)[kOwnTiles], double per_point) const {
     if constexpr (CLUSTER == 1) {
-      for_each_tile<TILES>([&](int t, int a, int b, int i, int j) {
-        matrix[t] = covariance(matrix[t] + total[t].mean(), a == b, i, j, per_point);
-      });
+      for_each_tile<TILES>(
+          [&](int t, int a, int b, int i, int j) { matrix[t] = covariance(matrix[t], a == b, i, j, per_point); });
     } else {
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) partials[(rank * kTiles + t) * kThreads + threadIdx.x] = matrix[t];
@@ -215,29 +215,15 @@ struct MStep {
     }
   }
 
-  // Stores the inverse.
-  __device__ void invert(double (&matrix)[kTiles]) const {
+  // Stores the inverse. Returns the thread's part of its trace.
+  __device__ double invert(double (&matrix)[kTiles]) const {
     Sweep{shared.sweep, given.width}.run(matrix);
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t) inverse[t * kTile + ty * kTileRow + tx] = -matrix[t];
-  }
-
-  // The thread's part of n (log det + D log(2 pi)), in block 0.
-  __device__ double log_determinant() const {
-    const Sweep sweep = {shared.sweep, given.width};
-    const int thread = kThreads - 1 - static_cast<int>(threadIdx.x);  // the last warps have less to multiply
-    return rank > 0 ? 0.0
-                    : given.n_points * (sweep.log_determinant(thread) + (thread == 0 ? given.width * kLogTwoPi : 0.0));
-  }
-
-  // The thread's part of trace(inverse total).
-  __device__ double trace(const Total (&total)[kOwnTiles]) const {
-    double found = 0.0;
-    for_own_tiles([&](int s, int t, int a, int b, int, int) {
-      found +=
-          (a > b ? 2.0 : 1.0) * total[s].mean() * inverse[t * kTile + ty * kTileRow + tx];  // diagonal tiles are whole
+    double trace = 0.0;
+    for_each_tile<TILES>([&](int t, int, int, int i, int j) {
+      inverse[t * kTile + ty * kTileRow + tx] = -matrix[t];
+      if (i == j && i < given.width) trace -= matrix[t];
     });
-    return found;
+    return trace;
   }
 
   // The operands B of the products: elements (4 s + q, 8 n + g) of the inverse.
@@ -252,9 +238,11 @@ struct MStep {
     }
   }
 
-  // linear and constant of the block's domains. Returns a thread's part of the expected scores of all points.
+  // linear and constant of the block's domains. Returns the thread's part of the sum over them of linear · sums - count
+  // linear · mean.
   __device__ double multiply() const {
-    constexpr int kTogether = kColumns < kWarps ? kColumns : kWarps, kGroups = kWarps / kTogether, kChains = 4;
+    constexpr int kTogether = kColumns >= kWarps ? kWarps : kColumns >= 4 ? 4 : 2;  // warps with columns of their own
+    constexpr int kGroups = kWarps / kTogether, kChains = 4;
     const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp, g = lane / 4, q = lane % 4;
     const int width = given.width;
     double scores = 0.0;
@@ -277,14 +265,14 @@ struct MStep {
           if (!exists(x)) continue;
           const double found = c[0][x] + c[1][x] + (c[2][x] + c[3][x]), product = found * row[d + x];
           given.linear[(first + k) * width + d + x] = static_cast<float>(found);
-          scores += found * sums[x] - 0.5 * weights[k] * product;
+          scores += found * sums[x] - weights[k] * product;
           dot += product;
         }
         dot = warpwise::warp_reduce<warpwise::DoubleSum, 4>(dot);
         if (q == 0 && k < own) dots[k * kColumns + n] = dot;
       }
     }
-    __syncthreads();
+    sm90::block_sync();
     for (int k = threadIdx.x; k < own; k += kThreads) {
       double sum = 0.0;
 #pragma unroll
@@ -294,20 +282,48 @@ struct MStep {
     return scores;
   }
 
-  __device__ void run() const {
+  // The warp after the first kThreads threads, with the barriers of `update`. Returns the thread's part of
+  // -n (log det + D log(2 pi) + D) / 2, in block 0.
+  __device__ double invert_pivots() const {
+    sm90::block_sync();
+    if (TILES == 1 && CLUSTER == 1) sm90::block_sync();
+    if constexpr (CLUSTER > 1) {
+      sm90::cluster_sync();
+      sm90::cluster_sync();
+    }
+    const Sweep sweep = {shared.sweep, given.width};
+    if (rank == 0) sweep.invert_pivots();
+    sync();
+    const bool first_lane = threadIdx.x % warpwise::kWarp == 0;
+    const double logarithms =
+        rank == 0 ? sweep.log_determinant() + (first_lane ? given.width * (kLogTwoPi + 1.0) : 0.0) : 0.0;
+    sm90::block_sync();
+    return -0.5 * given.n_points * logarithms;
+  }
+
+  // The first kThreads threads. Returns the thread's part of the rest of the likelihood: with S = total / n - sum_k
+  // count_k mean_k mean_k^T / n + ridge, trace(S^-1 total) = n D - n ridge trace(S^-1) + sum_k count_k linear_k ·
+  // mean_k.
+  __device__ double update() const {
     double matrix[kTiles] = {};
     Total total[kOwnTiles] = {};
     for_own_tiles([&](int s, int, int, int, int i, int j) { total[s] = total_at(i, j); });
-    const Slopes slopes = load_slopes();
     const double per_point = reciprocal(given.n_points);
     find_means();
-    __syncthreads();
+#pragma unroll
+    for (int t = 0; CLUSTER == 1 && t < kTiles; ++t) matrix[t] = total[t].mean();
+    sm90::block_sync();
     subtract_domains(matrix);
     add_parts(matrix, total, per_point);
-    if (rank == 0) invert(matrix);
+    const double trace = rank == 0 ? invert(matrix) : 0.0;
     sync();  // the inverse is complete
-    double likelihood = multiply() - 0.5 * (trace(total) + log_determinant());
-    likelihood = warpwise::block_reduce<warpwise::DoubleSum, kThreads>(likelihood, shared.warp_sums);
+    return multiply() + 0.5 * given.n_points * given.ridge * trace;
+  }
+
+  __device__ void run() const {
+    const Slopes slopes = load_slopes();
+    double likelihood = threadIdx.x < kThreads ? update() : invert_pivots();
+    likelihood = warpwise::block_reduce<warpwise::DoubleSum, kAllThreads>(likelihood, shared.warp_sums);
     if constexpr (CLUSTER > 1) {
       if (threadIdx.x == 0) block_likelihoods[rank] = likelihood;
       sm90::cluster_sync();
@@ -349,10 +365,10 @@ __device__ inline void m_step(Arguments all) {
 
 // counts: (restarts, domains), sums, previous, mean and linear: (restarts, domains, width), total: (width, width),
 // scale: (restarts, width, width), constant: (restarts, domains), likelihood: (restarts). derivatives: (2, restarts),
-// beta and new_beta: (restarts), all null without an estimate of beta. TILES: a power of two, at least cdiv(width, 16).
-// Grid: restarts blocks of kThreads. Shared: domains (18 TILES + 5) + 160 TILES (TILES + 1) doubles, 2048 at least.
+// beta and new_beta: (restarts), all null without an estimate of beta. TILES: at least cdiv(width, 16).
+// Grid: restarts blocks of kAllThreads. Shared: domains (18 TILES + 5) + 160 TILES (TILES + 1) doubles, 2048 at least.
 template <int TILES>
-__global__ void __launch_bounds__(kThreads, 1) potts_m_step_one_block(
+__global__ void __launch_bounds__(kAllThreads, 1) potts_m_step_one_block(
     const float* counts, const float* sums, const float* total, const float* previous, const float* derivatives,
     const float* beta, float* mean, float* scale, float* linear, float* constant, double* likelihood, float* new_beta,
     double n_points, double ridge, float highest_beta, int domains, int width) {
@@ -364,7 +380,7 @@ __global__ void __launch_bounds__(kThreads, 1) potts_m_step_one_block(
 // The same by a cluster of kBlocks for each restart. workspace: (restarts, (kBlocks + 1) kThreads TILES (TILES + 1) / 2
 // + kBlocks). Grid: restarts kBlocks. Shared: cdiv(domains, kBlocks) (18 TILES + 5) doubles.
 template <int TILES>
-__global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kBlocks, 1, 1)
+__global__ void __launch_bounds__(kAllThreads, 1) __cluster_dims__(kBlocks, 1, 1)
     potts_m_step_cluster(const float* counts, const float* sums, const float* total, const float* previous,
                          const float* derivatives, const float* beta, float* mean, float* scale, float* linear,
                          float* constant, double* likelihood, float* new_beta, double* workspace, double n_points,

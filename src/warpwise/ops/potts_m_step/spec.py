@@ -41,8 +41,8 @@ def check(
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
-    """Moments of about 50 points a domain around means of variance 4; ``total`` exceeds that of each restart. The
-    first of several domains is empty."""
+    """Moments of about 50 points a domain around means of variance 4; ``total`` exceeds that of each restart by a
+    covariance with eigenvalues from 1 to about 5. The first of several domains is empty."""
     restarts, domains, width = (case.sizes[name] for name in ("restarts", "domains", "width"))
     huge = 2.0**40 if case.values == "huge" else 1.0
     means = draw((restarts, domains, width), torch.float64, device, 5 * seed) * 2 * huge
@@ -50,10 +50,12 @@ def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> d
     counts[:, : domains > 2] = 0
     within = torch.einsum("rk,rkd,rke->de", counts, means, means)
     n_points = 50 * domains
+    factor = draw((width, width), torch.float64, device, 5 * seed + 4)
+    noise = torch.eye(width, dtype=torch.float64, device=device) + factor @ factor.T / width
     made: dict[str, Any] = {
         "counts": counts.to(dtype),
         "sums": (counts[..., None] * means).to(dtype),
-        "total": (within + n_points * huge**2 * torch.eye(width, dtype=torch.float64, device=device)).to(dtype),
+        "total": (within + n_points * huge**2 * noise).to(dtype),
         "previous": draw((restarts, domains, width), dtype, device, 5 * seed + 2) * huge,
         "n_points": n_points,
     }
