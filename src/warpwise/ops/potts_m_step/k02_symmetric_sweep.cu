@@ -15,8 +15,7 @@
 
 namespace sm90 = warpwise::sm90;
 
-// kAllThreads: with the warp that inverts pivots. kBlocks: of a cluster.
-constexpr int kWarps = kThreads / warpwise::kWarp, kAllThreads = kThreads + warpwise::kWarp, kBlocks = 8;
+constexpr int kWarps = kThreads / warpwise::kWarp, kBlocks = 8;  // kBlocks: of a cluster
 
 // The arguments of the kernels. workspace, for a cluster: see potts_m_step_cluster.
 struct Arguments {
@@ -47,7 +46,7 @@ struct MStep {
 
   struct Shared {
     typename Sweep::Shared sweep;
-    double warp_sums[kWarps + 1];
+    double warp_sums[kWarps];
   };
 
   const Arguments& given;
@@ -73,7 +72,7 @@ struct MStep {
     if constexpr (CLUSTER > 1) {
       sm90::cluster_sync();
     } else {
-      sm90::block_sync();
+      __syncthreads();
     }
   }
 
@@ -162,7 +161,7 @@ struct MStep {
         at[0] = sums[p][0];
         at[1] = sums[p][1];
       }
-      sm90::block_sync();
+      __syncthreads();
 #pragma unroll
       for (int w = 0; w < kWarps; ++w) matrix[0] -= inverse[w * kThreads + threadIdx.x];
       return;
@@ -226,6 +225,17 @@ struct MStep {
     return trace;
   }
 
+  // The thread's part of the likelihood but for the sum over domains of `multiply`, in block 0. With S = total / n -
+  // sum_k count_k mean_k mean_k^T / n + ridge, trace(S^-1 total) = n D - n ridge trace(S^-1) + sum_k count_k linear_k ·
+  // mean_k, and the last sum is in `multiply`. trace: the thread's part of trace(S^-1).
+  __device__ double determinant_and_trace(double trace) const {
+    if (rank > 0) return 0.0;
+    const int thread = kThreads - 1 - static_cast<int>(threadIdx.x);  // the last warps have less to multiply
+    double sum = Sweep{shared.sweep, given.width}.log_determinant(thread) - given.ridge * trace;
+    if (thread == 0) sum += given.width * (kLogTwoPi + 1.0);
+    return -0.5 * given.n_points * sum;
+  }
+
   // The operands B of the products: elements (4 s + q, 8 n + g) of the inverse.
   __device__ void load_columns(double (&b)[kSteps], int n, int g, int q) const {
     const int column = 8 * (n % 2) + g, tile = n / 2;
@@ -272,7 +282,7 @@ struct MStep {
         if (q == 0 && k < own) dots[k * kColumns + n] = dot;
       }
     }
-    sm90::block_sync();
+    __syncthreads();
     for (int k = threadIdx.x; k < own; k += kThreads) {
       double sum = 0.0;
 #pragma unroll
@@ -282,48 +292,22 @@ struct MStep {
     return scores;
   }
 
-  // The warp after the first kThreads threads, with the barriers of `update`. Returns the thread's part of
-  // -n (log det + D log(2 pi) + D) / 2, in block 0.
-  __device__ double invert_pivots() const {
-    sm90::block_sync();
-    if (TILES == 1 && CLUSTER == 1) sm90::block_sync();
-    if constexpr (CLUSTER > 1) {
-      sm90::cluster_sync();
-      sm90::cluster_sync();
-    }
-    const Sweep sweep = {shared.sweep, given.width};
-    if (rank == 0) sweep.invert_pivots();
-    sync();
-    const bool first_lane = threadIdx.x % warpwise::kWarp == 0;
-    const double logarithms =
-        rank == 0 ? sweep.log_determinant() + (first_lane ? given.width * (kLogTwoPi + 1.0) : 0.0) : 0.0;
-    sm90::block_sync();
-    return -0.5 * given.n_points * logarithms;
-  }
-
-  // The first kThreads threads. Returns the thread's part of the rest of the likelihood: with S = total / n - sum_k
-  // count_k mean_k mean_k^T / n + ridge, trace(S^-1 total) = n D - n ridge trace(S^-1) + sum_k count_k linear_k ·
-  // mean_k.
-  __device__ double update() const {
+  __device__ void run() const {
     double matrix[kTiles] = {};
     Total total[kOwnTiles] = {};
     for_own_tiles([&](int s, int, int, int, int i, int j) { total[s] = total_at(i, j); });
+    const Slopes slopes = load_slopes();
     const double per_point = reciprocal(given.n_points);
     find_means();
 #pragma unroll
     for (int t = 0; CLUSTER == 1 && t < kTiles; ++t) matrix[t] = total[t].mean();
-    sm90::block_sync();
+    __syncthreads();
     subtract_domains(matrix);
     add_parts(matrix, total, per_point);
     const double trace = rank == 0 ? invert(matrix) : 0.0;
     sync();  // the inverse is complete
-    return multiply() + 0.5 * given.n_points * given.ridge * trace;
-  }
-
-  __device__ void run() const {
-    const Slopes slopes = load_slopes();
-    double likelihood = threadIdx.x < kThreads ? update() : invert_pivots();
-    likelihood = warpwise::block_reduce<warpwise::DoubleSum, kAllThreads>(likelihood, shared.warp_sums);
+    double likelihood = multiply() + determinant_and_trace(trace);
+    likelihood = warpwise::block_reduce<warpwise::DoubleSum, kThreads>(likelihood, shared.warp_sums);
     if constexpr (CLUSTER > 1) {
       if (threadIdx.x == 0) block_likelihoods[rank] = likelihood;
       sm90::cluster_sync();
@@ -365,10 +349,10 @@ __device__ inline void m_step(Arguments all) {
 
 // counts: (restarts, domains), sums, previous, mean and linear: (restarts, domains, width), total: (width, width),
 // scale: (restarts, width, width), constant: (restarts, domains), likelihood: (restarts). derivatives: (2, restarts),
-// beta and new_beta: (restarts), all null without an estimate of beta. TILES: at least cdiv(width, 16).
-// Grid: restarts blocks of kAllThreads. Shared: domains (18 TILES + 5) + 160 TILES (TILES + 1) doubles, 2048 at least.
+// beta and new_beta: (restarts), all null without an estimate of beta. TILES: at least cdiv(width, 16). Grid: restarts
+// blocks of kThreads. Shared: domains (18 TILES + 5) + 160 TILES (TILES + 1) doubles, 2048 at least.
 template <int TILES>
-__global__ void __launch_bounds__(kAllThreads, 1) potts_m_step_one_block(
+__global__ void __launch_bounds__(kThreads, 1) potts_m_step_one_block(
     const float* counts, const float* sums, const float* total, const float* previous, const float* derivatives,
     const float* beta, float* mean, float* scale, float* linear, float* constant, double* likelihood, float* new_beta,
     double n_points, double ridge, float highest_beta, int domains, int width) {
@@ -380,7 +364,7 @@ __global__ void __launch_bounds__(kAllThreads, 1) potts_m_step_one_block(
 // The same by a cluster of kBlocks for each restart. workspace: (restarts, (kBlocks + 1) kThreads TILES (TILES + 1) / 2
 // + kBlocks). Grid: restarts kBlocks. Shared: cdiv(domains, kBlocks) (18 TILES + 5) doubles.
 template <int TILES>
-__global__ void __launch_bounds__(kAllThreads, 1) __cluster_dims__(kBlocks, 1, 1)
+__global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kBlocks, 1, 1)
     potts_m_step_cluster(const float* counts, const float* sums, const float* total, const float* previous,
                          const float* derivatives, const float* beta, float* mean, float* scale, float* linear,
                          float* constant, double* likelihood, float* new_beta, double* workspace, double n_points,

@@ -1,9 +1,6 @@
 // The inverse of a symmetric, positive definite matrix in the registers of a block, for k02.
 #pragma once
 
-#include <warpwise/core/reduce.cuh>
-#include <warpwise/sm90/warpgroup.cuh>
-
 #include "m_step.cuh"
 
 // Tile (a, b), a >= b, of 16 x 16 elements; thread (tx, ty) has element (ty + 16 a, tx + 16 b).
@@ -32,7 +29,7 @@ __device__ inline double reciprocal(double x) {
 
 // The sweep operator for two features at a time: pivot P and columns U of the rest become -P^-1 and U P^-1, and
 // U P^-1 U^T is subtracted from the rest. At the end the matrix is minus its inverse. There is one barrier for a pivot:
-// a warp of its own inverts the next pivot while kThreads threads update their elements.
+// the last warp inverts the next pivot while the others update.
 template <int TILES>
 struct PivotSweep {
   static constexpr int kTiles = tiles_of(TILES), kRow = kSide * TILES;
@@ -52,35 +49,20 @@ struct PivotSweep {
   Shared& shared;
   const int width, tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
 
-  // The first kThreads threads. Diagonal elements from `width` on are 1, the other elements there 0.
+  // All threads. Diagonal elements from `width` on are 1, the other elements there 0.
   __device__ void run(double (&matrix)[kTiles]) const {
     store_pivot(matrix[0], 0, 0);
-    warpwise::sm90::block_sync();
+    __syncthreads();
+    if (inverts()) invert_pivot(0, shared.pivots[0]);
     sweep<0>(matrix);
   }
 
-  // The warp after them, at the same time.
-  __device__ void invert_pivots() const {
-    warpwise::sm90::block_sync();  // pivot 0 is stored
-    invert_pivot(0, shared.pivots[0]);
-    for (int pair = 0; 2 * pair < width; ++pair) {
-      warpwise::sm90::block_sync();  // the columns of `pair` and the next pivot are stored
-      if (2 * pair + 2 < width)
-        find_pivot(pair + 1, shared.inverses[pair % 2], shared.vectors[pair % 2] + 2 * pair + 2);
-    }
-  }
-
-  // The logarithms of the determinants of a lane's pivots, after invert_pivots by the same warp. NaN unless the matrix
-  // is positive definite.
-  __device__ double log_determinant() const {
-    double sum = 0.0;
-    for (int pair = threadIdx.x % warpwise::kWarp; 2 * pair < width; pair += warpwise::kWarp) {
-      sum += log(shared.determinants[pair]);
-    }
-    return sum;
-  }
+  // The logarithm of the determinant of a pivot, 0 past the last. NaN unless the matrix is positive definite.
+  __device__ double log_determinant(int pair) const { return 2 * pair < width ? log(shared.determinants[pair]) : 0.0; }
 
  private:
+  static __device__ bool inverts() { return threadIdx.x >= kThreads - warpwise::kWarp; }
+
   // Stores the pivot of rows and columns r and r + 1 of a tile on the diagonal; `value` is the thread's element.
   __device__ void store_pivot(double value, int pair, int r) const {
     const int c = tx - r, d = ty - r;
@@ -131,8 +113,9 @@ struct PivotSweep {
       store_pivot_columns<pb>(matrix, u, r);
       constexpr int last = pb + 1 < TILES ? pb + 1 : pb;
       store_pivot(next > 0 ? matrix[tile_at(pb, pb)] : matrix[tile_at(last, last)], pair + 1, next);
-      warpwise::sm90::block_sync();
+      __syncthreads();
       const Pivot inverse = shared.inverses[pair % 2];
+      if (inverts() && 2 * pair + 2 < width) find_pivot(pair + 1, inverse, u + 2 * pair + 2);
       double2 left[TILES], right[TILES];
 #pragma unroll
       for (int i = 0; i < TILES; ++i) {

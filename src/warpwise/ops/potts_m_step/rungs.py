@@ -14,7 +14,7 @@ from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_m_step.spec import DTYPES, SPEC
 
 HERE = Path(__file__).parent
-THREADS, ALL_THREADS, SIDE, WIDTH = 256, 288, 16, 128  # kThreads, kAllThreads and kSide; most features
+THREADS, SIDE, WIDTH = 256, 16, 128  # kThreads and kSide; most features
 STATIC = 7 * 1024  # bytes of static shared memory of a block, at most
 BLOCKS = 8  # of a cluster of k02 (kBlocks)
 FEWEST_OF_CLUSTER, LEAST_OF_CLUSTER = 24, 1 << 16  # domains, and domains * width^2, from which a cluster is faster
@@ -32,21 +32,19 @@ def covariance_bytes(domains: int, width: int) -> int:
 
 def block_per_restart(outputs: Outputs, *args: Any) -> None:
     _, domains, width = args[1].shape
-    sizes = (1, THREADS, covariance_bytes(domains, width))
-    _launch(BLOCK_PER_RESTART, "block_per_restart", sizes, (), outputs, *args)
+    _launch(BLOCK_PER_RESTART, "block_per_restart", 1, covariance_bytes(domains, width), (), outputs, *args)
 
 
 def _launch(
-    module: cuda.Module, kernel: str, sizes: tuple[int, int, int], workspace: tuple[Any, ...], outputs: Outputs,
+    module: cuda.Module, kernel: str, blocks: int, size: int, workspace: tuple[Any, ...], outputs: Outputs,
     counts: torch.Tensor, sums: torch.Tensor, total: torch.Tensor, previous: torch.Tensor, n_points: int, ridge: float,
     derivatives: Any, beta: Any, highest_beta: float,
 ) -> None:  # fmt: skip
-    """The launch of k01 and k02. ``sizes``: blocks for each restart, threads and bytes of dynamic shared memory."""
-    blocks, threads, size = sizes
+    """The launch of k01 and k02: ``blocks`` with ``size`` bytes of dynamic shared memory for each restart."""
     restarts, domains, width = sums.shape
     if not restarts:
         return
-    launch = module[f"potts_m_step_{kernel}<{_tiles(width)}>"][restarts * blocks, threads, size]
+    launch = module[f"potts_m_step_{kernel}<{_tiles(width)}>"][restarts * blocks, THREADS, size]
     launch(counts, sums, total, previous, derivatives, None if derivatives is None else beta,
            *(None if output is None else cuda.out(output) for output in outputs), *workspace, float(n_points), ridge,
            highest_beta, domains, width)  # fmt: skip
@@ -78,12 +76,12 @@ def symmetric_sweep(outputs: Outputs, *args: Any) -> None:
     restarts, domains, width = sums.shape
     size = sweep_bytes(domains, width, clustered)
     if not clustered:
-        _launch(SYMMETRIC_SWEEP, "one_block", (1, ALL_THREADS, size), (), outputs, *args)
+        _launch(SYMMETRIC_SWEEP, "one_block", 1, size, (), outputs, *args)
         return
     tiles = _tiles(width)
     doubles = restarts * ((BLOCKS + 1) * THREADS * tiles * (tiles + 1) // 2 + BLOCKS)
     workspace = (cuda.out(sums.new_empty(doubles, dtype=torch.float64)),)
-    _launch(SYMMETRIC_SWEEP, "cluster", (BLOCKS, ALL_THREADS, size), workspace, outputs, *args)
+    _launch(SYMMETRIC_SWEEP, "cluster", BLOCKS, size, workspace, outputs, *args)
 
 
 def limits(counts: torch.Tensor, sums: torch.Tensor, *rest: Any) -> str | None:
