@@ -21,6 +21,7 @@ TRITON_TILE = 512  # points times features of k03: four elements a thread
 
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 FOUR_FEATURES = cuda.load(HERE / "k02_four_features.cu")
+COLUMNS_AHEAD = cuda.load(HERE / "k04_columns_ahead.cu")
 
 Tensor = torch.Tensor
 Launch = Callable[..., None]
@@ -62,6 +63,18 @@ def four_features(out: Tensor, values: Tensor, *rest: Tensor | None) -> None:
 
 
 @each_hop
+def columns_ahead(out: Tensor, values: Tensor, *rest: Tensor | None) -> None:
+    n, width = values.shape
+    lanes = min(32, 1 << (cdiv(width, 4) - 1).bit_length())
+    places = width * values.element_size() | values.data_ptr() | out.data_ptr()
+    vector = next(size for size in (4, 2, 1) if places % (4 * size) == 0)
+    weighted = str(rest[2] is not None).lower()
+    grid = min(BLOCKS_AN_SM * sm_count(values), cdiv(n, THREADS // lanes))
+    kernel = COLUMNS_AHEAD[f"smooth_columns_ahead<{lanes}, {vector}, {weighted}>"]
+    kernel[grid, THREADS](values, *rest, cuda.out(out), n, width)
+
+
+@each_hop
 def triton(out: Tensor, values: Tensor, rowptr: Tensor, columns: Tensor, weights: Tensor | None, scale: Tensor) -> None:
     from warpwise.ops.smooth_features.k03_triton import smooth
 
@@ -86,6 +99,8 @@ RUNGS = (
     make_rung(HERE, "k02_four_features", "four features per lane, 16-byte loads", four_features, dtypes=DTYPES,
               limits=limits),
     make_rung(HERE, "k03_triton", "a tile of points and features per program in Triton", triton, dtypes=DTYPES,
+              limits=limits),
+    make_rung(HERE, "k04_columns_ahead", "columns of the next point while rows arrive", columns_ahead, dtypes=DTYPES,
               limits=limits),
 )  # fmt: skip
 
