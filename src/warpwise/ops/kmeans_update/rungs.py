@@ -153,7 +153,7 @@ RUNGS = (
 )  # fmt: skip
 
 
-FEW_LABELS, MANY_SUMS, NARROW = 100_000, 2048, 16
+FEW_LABELS, MORE_LABELS, FEW_SUMS, MANY_SUMS, NARROW = 100_000, 300_000, 256, 2048, 16
 
 
 def default(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str | None:
@@ -163,6 +163,7 @@ def default(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str | Non
     sums = n_clusters * width
     if len(X) < 32768 and sums > 8192:
         return None
-    if labels.numel() <= FEW_LABELS or (sums >= MANY_SUMS and width > NARROW):
+    few = MORE_LABELS if sums <= FEW_SUMS else FEW_LABELS
+    if labels.numel() <= few or (sums >= MANY_SUMS and width > NARROW):
         return first_taking(SPEC, RUNGS, (X, labels, n_clusters), "k03_one_hot", "k02_team_copies")
     return first_taking(SPEC, RUNGS, (X, labels, n_clusters), "k02_team_copies")
