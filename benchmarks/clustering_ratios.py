@@ -41,12 +41,12 @@ import torch
 from warpwise import cuda, operation, ops
 from warpwise.apps.clustering import Graph, SpatialMixture, grid
 from warpwise.apps.clustering.emission import RIDGE
+from warpwise.apps.clustering.mixture import MAX_STRENGTH
 from warpwise.apps.clustering.rounding import in_bfloat16, rounded_rows, saves_time
 from warpwise.operation import Cost
 from warpwise.ops.potts_em_step.spec import rows_of
 
 ROUNDS, CALLS = 7, 4  # calls in a graph
-MOST_STRENGTH = 12  # highest beta times the degree, as in fits
 DEGREE = 8  # neighbours of a point
 COPIED = 1 << 28  # floats
 TF32_PRODUCTS = 3  # of four of the parts of two floats: the fourth is below float32's rounding
@@ -182,7 +182,7 @@ def em_iteration(X: torch.Tensor, graph: Graph, centres: torch.Tensor) -> Iterat
 
     def iterate() -> Any:
         counts, sums, slopes, _ = step()
-        return ops.potts_m_step(counts, sums, total, centres[None], n, RIDGE, slopes, beta, MOST_STRENGTH / DEGREE)
+        return ops.potts_m_step(counts, sums, total, centres[None], n, RIDGE, slopes, beta, MAX_STRENGTH / DEGREE)
 
     return Iteration(*costs, dtypes, step, iterate)
 

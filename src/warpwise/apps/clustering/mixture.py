@@ -29,7 +29,7 @@ from warpwise.apps.clustering.starts import Progress, best_start
 from warpwise.apps.clustering.threads import with_threads
 
 _START_STRENGTH = 4.8  # beta of the starts, times the mean degree
-_MAX_STRENGTH = 12.0  # the highest beta that is estimated, times the mean degree
+MAX_STRENGTH = 12.0  # the highest beta that is estimated, times the mean degree
 _TOLERANCE = 2e-4  # fraction of the labels that may change in the last iteration
 _LEAST_WITH_MISSING = 20  # iterations: expected values of missing features converge after the labels
 
@@ -320,7 +320,7 @@ class SpatialMixture(Estimator):
         independent = whitened if settings.smoothing else None
         degree = float(parallel.sum(here.degree[:own].sum(dtype=torch.float64))) / parallel.n_points
         strength = _START_STRENGTH / degree if degree else 0.0
-        highest = _MAX_STRENGTH / degree / settings.scale if degree else 0.0
+        highest = MAX_STRENGTH / degree / settings.scale if degree else 0.0
         external = self._external[order if self._external.shape[0] > 1 else [0], None]
         counts, generator = (settings.n_domains, settings.n_types, settings.n_init), self._generator()
         model = best_start(usual, here, *counts, strength, generator, temper, checkpoint, progress, parallel)
