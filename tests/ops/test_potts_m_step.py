@@ -24,8 +24,8 @@ def test_a_negative_definite_covariance_has_no_likelihood(rung: str | None) -> N
 
 @pytest.mark.parametrize(
     "domains,width,tiles,clustered",
-    [(5, 16, 1, False), (260, 16, 1, True), (9, 17, 2, False), (4, 45, 3, False), (30, 50, 4, True), (3, 77, 5, False),
-     (24, 81, 6, True), (2, 97, 8, False)],
+    [(5, 16, 1, False), (260, 16, 1, True), (1140, 7, 1, True), (9, 17, 2, False), (4, 45, 3, False),
+     (30, 50, 4, True), (3, 77, 5, False), (24, 81, 6, True), (2, 97, 8, False)],
 )  # fmt: skip
 def test_tiles_of_the_covariance(domains: int, width: int, tiles: int, clustered: bool) -> None:
     op = operation.get("potts_m_step")

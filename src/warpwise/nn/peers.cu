@@ -27,10 +27,10 @@ __global__ void __launch_bounds__(kThreads) sum_over_peers(T* values, unsigned l
     unsigned at[kParts];
   };
   unsigned long long* const inboxes[kProcesses] = {inbox0, inbox1, inbox2, inbox3, inbox4, inbox5, inbox6, inbox7};
+  warpwise::wait_for_previous_kernel();
   const unsigned number = exchanges[blockIdx.x] + 1;
   const int element = blockIdx.x * kThreads + threadIdx.x;
   const long long half = (number & 1) * static_cast<long long>(processes) * pitch + blockIdx.x * kWords + threadIdx.x;
-  warpwise::wait_for_previous_kernel();
   if (element < count) {
     Parts own;
     own.value = values[element];

@@ -35,6 +35,11 @@ def test_sums_of_products_of_one_array() -> None:
         torch.testing.assert_close(points.sums_of_products(part, part), expected, rtol=1e-12, atol=1e-11)
 
 
+def test_sums_of_products_compile_for_gpus_without_products_of_doubles() -> None:
+    pytest.importorskip("cuda.bindings", exc_type=ImportError)
+    assert points.KERNELS["sums_of_products"].compile("sm_75").cubin
+
+
 @pytest.mark.parametrize("n,width", [(3000, 16), (1, 1), (40, 100), (30, 300), (9, 1100), (50, 6)])
 def test_statistics_of_columns(n: int, width: int) -> None:
     X = torch.randn(n, width) + 100

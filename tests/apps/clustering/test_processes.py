@@ -48,6 +48,8 @@ def write(rank: int, folder: Path) -> None:
     wrong[0, 0] = np.nan
     with pytest.raises(ValueError, match="finite"):
         SpatialMixture(3, random_state=0).fit(wrong, shape=SHAPE, group=group)
+    with pytest.raises(ValueError, match="at most 1 processes, one for each point, got 2"):
+        SpatialMixture(1, random_state=0).fit(DATA.X[:1], shape=(1, 1), group=group)
 
 
 def test_labels_of_two_processes_are_those_of_one(tmp_path: Path) -> None:

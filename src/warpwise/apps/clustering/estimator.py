@@ -99,7 +99,7 @@ class Estimator(ClusterMixin, BaseEstimator):
         if X.dim() != 2 or not X.numel():
             raise ValueError(f"X: expected (N, D) with N and D of at least 1, a 2D array, got {tuple(X.shape)}")
         validate_data(self, X, reset=reset, skip_check_array=True)
-        # A sum with a NaN or an infinity is not finite. That of finite values may be: it can overflow.
+        # A sum with a NaN or an infinity is not finite. A sum of finite values can overflow, so each is tested then.
         if not bool(torch.isfinite(X.sum())):
             if self.missing != "marginalise":
                 self._require_no_nan(X.isnan().any(dim=1).cpu().numpy())

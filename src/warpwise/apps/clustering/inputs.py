@@ -101,12 +101,15 @@ def whitening(
     unit = torch.where(varies & precise, 1 / deviation, 0)
     scaled = affine(X, mean, unit, order)
     total = parallel.sum(sum_of_products(scaled[:own], scaled[:own])) / n
-    # sum_ij w_ij (x_i - x_j)(x_i - x_j)^T / 2 = sum_i x_i sum_j w_ij (x_i - x_j)^T
-    across = neighbour_differences(graph, scaled)
-    degree = parallel.sum(graph.degree[:own].sum(dtype=torch.float64))
-    noise = parallel.sum(sum_of_products(scaled[:own], across[:own])) / -degree
-    noise = torch.where(degree > 0, (noise + noise.T) / 2 + 1e-3 * total, total)
-    del scaled, across
+    noise = total
+    if graph.columns.numel() or type(parallel) is not Alone:  # other processes may have edges
+        # sum_ij w_ij (x_i - x_j)(x_i - x_j)^T / 2 = sum_i x_i sum_j w_ij (x_i - x_j)^T
+        across = neighbour_differences(graph, scaled)
+        degree = parallel.sum(graph.degree[:own].sum(dtype=torch.float64))
+        noise = parallel.sum(sum_of_products(scaled[:own], across[:own])) / -degree
+        noise = torch.where(degree > 0, (noise + noise.T) / 2 + 1e-3 * total, total)
+        del across
+    del scaled
     # The rest is small: the host waits once for a GPU.
     parts = torch.cat([noise.flatten(), unit, deviation, (varies & ~precise).double()]).cpu()
     noise, unit, deviation, imprecise = parts.split([width**2, width, width, width])
@@ -120,8 +123,9 @@ def whitening(
 def _matrices(
     noise: torch.Tensor, unit: torch.Tensor, deviation: torch.Tensor, whiten: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """``matrix`` and ``inverse`` of a ``Metric``: ``noise`` (D, D) is the covariance of the features times ``unit``
-    (D,), which is 1 / ``deviation``, or 0 for features without effect."""
+    """``matrix`` and ``inverse`` of a ``Metric``, on the CPU. ``noise`` (D, D) is the covariance of the noise of the
+    features after these are multiplied by ``unit`` (D,), which is 1 / ``deviation``, or 0 for features without effect.
+    """
     width = len(unit)
     if not whiten:
         same = torch.eye(width, dtype=noise.dtype)

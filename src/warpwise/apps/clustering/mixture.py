@@ -355,7 +355,7 @@ class SpatialMixture(Estimator):
     def _keep(self, X: Any, model: MeanField, graph: Graph, order: torch.Tensor) -> None:
         """Set the attributes. The features of ``model`` are freed before its q is sorted by points."""
         parallel = model.parallel
-        # A GPU computes everything before the host waits for numbers.
+        # The host launches the kernels of the results before it reads beta and the bounds.
         mixed = 0 if model.mix is None else model.mix[0].numel() - model.mix.shape[1]
         elbo = model.elbo()
         bic = model.pseudo_bic(model.emission.parameters() + mixed + isinstance(self.beta, str))

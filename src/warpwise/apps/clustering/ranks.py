@@ -119,6 +119,8 @@ class Ranks(Alone):
         super().__init__(graph.n_points)
         self.group, self.device = group, device
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+        if self.n_points < self.size:
+            raise ValueError(f"group: expected at most {self.n_points} processes, one for each point, got {self.size}")
         self.wire = torch.device("cpu") if dist.get_backend(group) == "gloo" else device
         self.share = -(-self.n_points // self.size)
         self.block = block_of(graph, self.rank, self.size)
@@ -171,8 +173,7 @@ class Ranks(Alone):
         return self._sum(part.to(self.device, copy=True), dist.ReduceOp.MAX).to(part)
 
     def finite(self, values: torch.Tensor) -> bool:
-        """Whether ``values`` of all processes are finite."""
-        # A sum with a NaN or an infinity is not finite. That of finite values may be: it can overflow.
+        """Whether ``values`` of all processes are finite; see ``Estimator._checked``."""
         if math.isfinite(float(self.sum(values.sum().double()))):
             return True
         return not float(self.sum((~torch.isfinite(values)).sum().double()))
@@ -218,7 +219,7 @@ class Ranks(Alone):
         found = mine.new_empty(self.size, *mine.shape)
         arriving = dist.all_gather_into_tensor(found, mine, group=self.group, async_op=True)
         everyone = self.block.everyone
-        yield values[: self.own], everyone[self.rank]
+        yield mine[: self.own], everyone[self.rank]
         arriving.wait()
         for process, (rows, ids) in enumerate(zip(found, everyone, strict=True)):
             if process != self.rank:

@@ -47,7 +47,8 @@ def best_start(
     parallel: Alone | None = None,
 ) -> MeanField:
     """The best of ``n_init`` starts at the fixed ``beta``. After ``FIRST_ITERATIONS`` of EM the quarter with the
-    highest ELBO continues from its labels; after ``ITERATIONS`` in all the fit with the highest ELBO is returned."""
+    highest ELBO continues from its labels; after ``ITERATIONS`` in all the fit with the highest ELBO is returned. Its
+    ``rounded`` is None unless ``RoundingCheck`` passes for all starts that continue."""
     parallel = Alone(len(X)) if parallel is None else parallel
     types = None if n_types is None else _types(X, graph, n_types, generator, parallel)
     own = X[: parallel.own]

@@ -26,14 +26,16 @@ def check(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> N
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
-    """Standard normal points around their centroids, which are twice as far apart. The seed also determines which
-    centroid a point has: labels would otherwise be the same for all seeds where clusters do not overlap."""
+    """Standard normal points around their centroids, which are twice as far apart. The order of the clusters is random:
+    labels would otherwise be the same for all seeds where clusters do not overlap."""
     n, clusters, width = (case.sizes[name] for name in ("n", "clusters", "width"))
     scale = 2**-4 if case.values == "huge" else 1  # room for sums of squares
     centroids = draw((clusters, width), dtype, device, 2 * seed + 1, case.values, 2) * (2 * scale)
     X = draw((n, width), dtype, device, 2 * seed, case.values, 2) * scale
-    hashed = torch.arange(1, n + 1, device=device) * (2654435761 + 2 * (seed % 2**20)) >> 8
-    X += centroids[hashed % clusters]
+    order = torch.arange(n, device=device)
+    if device.type != "meta":
+        torch.randperm(n, generator=torch.Generator(device).manual_seed(seed), out=order)
+    X += centroids[order % clusters]
     restarts = case.sizes.get("restarts", 0)
     if restarts:
         nearby = draw((restarts, clusters, width), dtype, device, 2 * seed + 3, case.values, 2) * scale

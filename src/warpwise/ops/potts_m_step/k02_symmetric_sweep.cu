@@ -350,7 +350,7 @@ __device__ inline void m_step(Arguments all) {
 // counts: (restarts, domains), sums, previous, mean and linear: (restarts, domains, width), total: (width, width),
 // scale: (restarts, width, width), constant: (restarts, domains), likelihood: (restarts). derivatives: (2, restarts),
 // beta and new_beta: (restarts), all null without an estimate of beta. TILES: at least cdiv(width, 16). Grid: restarts
-// blocks of kThreads. Shared: domains (18 TILES + 5) + 160 TILES (TILES + 1) doubles, 2048 at least.
+// blocks of kThreads. Shared: domains (18 TILES + 5) doubles, and 160 TILES (TILES + 1), or 2048 for one tile.
 template <int TILES>
 __global__ void __launch_bounds__(kThreads, 1) potts_m_step_one_block(
     const float* counts, const float* sums, const float* total, const float* previous, const float* derivatives,

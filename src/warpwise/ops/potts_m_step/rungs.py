@@ -14,7 +14,7 @@ from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_m_step.spec import DTYPES, SPEC
 
 HERE = Path(__file__).parent
-THREADS, SIDE, WIDTH = 256, 16, 128  # kThreads and kSide; most features
+THREADS, WARPS, SIDE, WIDTH = 256, 8, 16, 128  # kThreads, kWarps and kSide; most features
 STATIC = 7 * 1024  # bytes of static shared memory of a block, at most
 BLOCKS = 8  # of a cluster of k02 (kBlocks)
 FEWEST_OF_CLUSTER, LEAST_OF_CLUSTER = 24, 1 << 16  # domains, and domains * width^2, from which a cluster is faster
@@ -59,16 +59,18 @@ def _clustered(sums: torch.Tensor) -> bool:
     """Whether k02 has a cluster of blocks for each restart."""
     _, domains, width = sums.shape
     many = domains >= FEWEST_OF_CLUSTER and domains * width**2 >= LEAST_OF_CLUSTER
+    many = many or sweep_bytes(domains, width, False) > most_bytes(sums)  # one block cannot hold the means
     return many and requires_capability(sums, 9, 0, "") is None
 
 
 def sweep_bytes(domains: int, width: int, clustered: bool) -> int:
-    """Dynamic shared memory of a block of k02: of each domain the count, the mean and its products; the inverse."""
+    """Dynamic shared memory of a block of k02: of each domain the count, the mean and its products; the inverse, or
+    for one tile the sums of each warp."""
     tiles = _tiles(width)
     of_domain = 18 * tiles + 5
     if clustered:
         return 8 * cdiv(domains, BLOCKS) * of_domain
-    return 8 * (domains * of_domain + max(160 * tiles * (tiles + 1), THREADS * THREADS // 32))
+    return 8 * (domains * of_domain + (WARPS * THREADS if tiles == 1 else 160 * tiles * (tiles + 1)))
 
 
 def symmetric_sweep(outputs: Outputs, *args: Any) -> None:
@@ -94,10 +96,15 @@ def sweep_limits(counts: torch.Tensor, sums: torch.Tensor, *rest: Any) -> str | 
     return requires_ampere(sums) or _too_large(sums, sweep_bytes(domains, width, _clustered(sums)))
 
 
+def most_bytes(sums: torch.Tensor) -> int:
+    """The most dynamic shared memory of a block."""
+    return (shared_bytes(sums) or HOPPER_SHARED) - STATIC
+
+
 def _too_large(sums: torch.Tensor, size: int) -> str | None:
     """The reason why a block cannot have ``size`` bytes of dynamic shared memory, or so many features; or None."""
     _, domains, width = sums.shape
-    most = (shared_bytes(sums) or HOPPER_SHARED) - STATIC
+    most = most_bytes(sums)
     if width > WIDTH or size > most:
         return f"takes up to {WIDTH} features and {most} bytes of shared memory; {domains} x {width} need {size}"
     return None

@@ -92,6 +92,7 @@ SPEC = Spec(
     cases=(
         Case("plain", {"n": 300, "width": 16, "degree": 8}, {"hops": 2}),
         Case("ragged", {"n": 77, "width": 11, "degree": 5}, {"hops": 3, "weighted": True}),
+        Case("many_neighbours", {"n": 70, "width": 50, "degree": 12}, {"hops": 2, "weighted": True}),
         Case("wide", {"n": 20, "width": 200, "degree": 4}),
         Case("no_edges", {"n": 9, "width": 4, "degree": 0}),
         Case("one_element", {"n": 1, "width": 1, "degree": 1}),
