@@ -94,8 +94,11 @@ def _target(rung: Rung, dtype: torch.dtype) -> str:
 
 # Bytes of a thread in local memory, by the beginning of the kernel's name. Of `gradients` before Hopper, at the 128
 # registers of a block of 512 threads. Of k03 of linear and addmm: ptxas makes room for seven blocks on an SM, at 72
-# registers; a thread loads two words for the 1024 multiply-adds of a k-tile.
+# registers; a thread loads two words for the 1024 multiply-adds of a k-tile. Of k04 of matmul_tf32, in a
+# configuration that no table chooses, and of k11 of matmul: two words.
 SPILLED = {
+    "warpwise::gemm::cluster_split_k<warpwise::gemm::MmaMainLoop<float, 64, 64, 32, 32, 32, 8, ": 8,
+    "matmul_mma_sync<__half, __half, ": 8,
     "gradients<512, true, true, true, true, false>": 8,
     "gemm_cluster_split_k<warpwise::gemm::SimtMainLoop<64, 64, 32, 32, 32, 4, ": 24,
 }

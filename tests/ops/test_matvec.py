@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.sampled import combinations, examples
 
@@ -22,6 +22,12 @@ def integers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> 
     return torch.randint(-3, 4, shape, generator=generator).to(dtype)
 
 
+def taken(rung: str, a: torch.Tensor, x: torch.Tensor) -> bool:
+    """Whether the rung takes the matrix: k09 is for few columns."""
+    limits = operation.get("matvec").rung(rung).limits
+    return limits is None or limits(a, x) is None
+
+
 @FEW
 @given(
     m=st.integers(1, 300),
@@ -35,6 +41,7 @@ def test_any_size_order_and_alignment(m, k, shift, across, rung, dtype):
     flat = integers(m * k + shift, dtype=dtype)[shift:]
     a = flat.view(k, m).t() if across else flat.view(m, k)
     x = integers(k + shift, seed=1, dtype=dtype)[shift:]
+    assume(taken(rung, a, x))
     assert torch.equal(ops.matvec(a, x, rung=rung), (a.double() @ x.double()).to(dtype))
 
 
@@ -45,7 +52,8 @@ def test_views(rung):
     a, x = integers(40, 96), integers(96, seed=1)
     for view in (a[::2], a[:, 8:72], a[:, ::3], a[:1].expand(40, 96), a[:, :1].expand(40, 96), a.t()[::2].t(), a[4:5]):
         given_x = x[: view.shape[1]]
-        assert torch.equal(ops.matvec(view, given_x, rung=rung), view @ given_x)
+        if taken(rung, view, given_x):
+            assert torch.equal(ops.matvec(view, given_x, rung=rung), view @ given_x)
     assert torch.equal(ops.matvec(a[:, :48], x[::2], rung=rung), a[:, :48] @ x[::2])
 
 

@@ -53,6 +53,7 @@ LONG_THREADS = 64, 96, 128, 160, 192, 256, 320  # of a block of two rows, for ``
 RESIDENT_THREADS = {(1, 4): 1024, (1, 2): 1152, (2, 2): 1152}  # threads that an SM holds, by rows and packs in flight
 ROW_THREADS = 64, 96, 128, 160, 192, 224, 256, 288, 320, 384, 448, 512, 640, 768, 896, 1024  # of a block
 MAX_BATCH = 1.3  # packs of a batch of a block, at most, relative to those of a row
+SPILLED = "t128_r4_u2", "t128_r8_u1"  # configurations whose registers spill here, for the words around a pack
 X_TRAFFIC = 0.6  # time of the loads of x, relative to those of a row of the matrix
 
 UNALIGNED_ROWS = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -102,7 +103,7 @@ def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
         slots = sms if blocks * splits <= SLOTS * sms else SLOTS * sms  # of a wave, if the blocks are not all resident
         use = blocks * splits / (slots * cdiv(blocks * splits, slots))
         best = (THREADS, 2, 2) if use >= EVEN_USE else (2 * WARP, 4, 1)
-    others = (each for each in CONFIGS if config_numbers("matvec", each, FORM)[0] >= WARP)
+    others = (each for each in CONFIGS if config_numbers("matvec", each, FORM)[0] >= WARP and each not in SPILLED)
     return tuple(dict.fromkeys(("t{}_r{}_u{}".format(*best), *others)))
 
 
