@@ -1,6 +1,8 @@
 // The inverse of a symmetric, positive definite matrix in the registers of a block, for k02.
 #pragma once
 
+#include <warpwise/core/reduce.cuh>
+
 #include "m_step.cuh"
 
 // Tile (a, b), a >= b, of 16 x 16 elements; thread (tx, ty) has element (ty + 16 a, tx + 16 b).
@@ -61,6 +63,7 @@ struct PivotSweep {
   __device__ double log_determinant(int pair) const { return 2 * pair < width ? log(shared.determinants[pair]) : 0.0; }
 
  private:
+  // Whether the thread is in the warp that inverts pivots.
   static __device__ bool inverts() { return threadIdx.x >= kThreads - warpwise::kWarp; }
 
   // Stores the pivot of rows and columns r and r + 1 of a tile on the diagonal; `value` is the thread's element.
