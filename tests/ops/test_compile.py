@@ -95,10 +95,12 @@ def _target(rung: Rung, dtype: torch.dtype) -> str:
 # Bytes of a thread in local memory, by the beginning of the kernel's name. Of `gradients` before Hopper, at the 128
 # registers of a block of 512 threads. Of k03 of linear and addmm: ptxas makes room for seven blocks on an SM, at 72
 # registers; a thread loads two words for the 1024 multiply-adds of a k-tile. Of k04 of matmul_tf32, in a
-# configuration that no table chooses, and of k11 of matmul: two words.
+# configuration that no table chooses, and of k11 of matmul with 64 x 64 of a warp, at 255 registers: two words.
 SPILLED = {
     "warpwise::gemm::cluster_split_k<warpwise::gemm::MmaMainLoop<float, 64, 64, 32, 32, 32, 8, ": 8,
-    "matmul_mma_sync<__half, __half, ": 8,
+    "matmul_mma_sync<__half, __half, 256, 128, 64, 64, 128, 4, ": 8,
+    "matmul_mma_sync<__half, __half, 128, 128, 64, 64, 128, 3, ": 8,
+    "matmul_mma_sync<__half, __half, 128, 128, 64, 64, 64, 5, ": 8,
     "gradients<512, true, true, true, true, false>": 8,
     "gemm_cluster_split_k<warpwise::gemm::SimtMainLoop<64, 64, 32, 32, 32, 4, ": 24,
 }
