@@ -66,13 +66,13 @@ class Exchange:
         """Replace ``tensor`` by its sum over all processes, divided by ``divisor``, and return True; or return False if
         NCCL must compute it.
         """
-        return self._launch(tensor.flatten()[None], tensor.dtype, divisor) if tensor.is_contiguous() else False
+        return tensor.is_contiguous() and self._launch(tensor.view(1, -1), tensor.dtype, divisor)
 
     def total(self, rows: torch.Tensor) -> bool:
         """Replace the first of ``rows`` (any, n) by their sum over all processes, computed in float64, and return True;
         or return False if NCCL must compute it.
         """
-        return self._launch(rows, torch.float64) if rows.is_contiguous() else False
+        return rows.is_contiguous() and self._launch(rows, torch.float64)
 
     def _launch(self, rows: torch.Tensor, dtype: torch.dtype, divisor: int = 1) -> bool:
         stream = torch.cuda.current_stream().cuda_stream

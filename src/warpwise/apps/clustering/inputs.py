@@ -147,25 +147,23 @@ def _matrices(
 def _spread(X: torch.Tensor, parallel: Alone) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Mean, standard deviation, minimum and maximum (D,) float64 of the columns over all points; the rows of X are
     those of the process."""
-    n, columns = parallel.n_points, None
+    n, squares, power = parallel.n_points, None, torch.ones((), dtype=torch.float64, device=X.device)
     if X.is_cuda and X.dtype == torch.float32:
         columns = statistics_of_columns(X.contiguous())
         mean = parallel.sum(len(X) * columns.first + columns.sums) / n
-        low, high = columns.low, columns.high
+        away, low, high = mean - columns.first, columns.low, columns.high
+        # sum (x - mean)^2 = sum (x - first)^2 - 2 away sum (x - first) + N away^2
+        squares = columns.squares - 2 * away * columns.sums + len(X) * away.square()
     else:
         mean = parallel.sum(X.sum(0, dtype=torch.float64)) / n
         low, high = torch.aminmax(X, dim=0)
     high, opposite = parallel.largest(torch.stack([high, -low]).double())
-    if columns is not None:
-        # sum (x - mean)^2 = sum (x - first)^2 - 2 away sum (x - first) + N away^2
-        away = mean - columns.first
-        squares = columns.squares - 2 * away * columns.sums + len(X) * away.square()
-        return mean, (parallel.sum(squares) / n).clamp(min=0).sqrt(), -opposite, high
-    power = _power_of_two(torch.maximum(high, opposite))
-    squares = torch.zeros_like(mean)
-    for part in X.split(_block(X)):
-        squares += (part.to(torch.float64) - mean).mul_(power).square_().sum(0)
-    return mean, (parallel.sum(squares) / n).sqrt() / power, -opposite, high
+    if squares is None:
+        power, squares = _power_of_two(torch.maximum(high, opposite)), torch.zeros_like(mean)
+        for part in X.split(_block(X)):
+            squares += (part.to(torch.float64) - mean).mul_(power).square_().sum(0)
+    # Rounding errors can make a sum of squares about the mean negative.
+    return mean, (parallel.sum(squares) / n).clamp(min=0).sqrt() / power, -opposite, high
 
 
 def clipped(X: torch.Tensor, source: Any = None) -> torch.Tensor:
