@@ -1,21 +1,22 @@
-// The inverse of a symmetric matrix with one barrier for two features; for many domains, a cluster of blocks.
+// The inverse of a symmetric matrix with one barrier for eight features; for many domains, a cluster of blocks.
 //
 // In k01 each step of the elimination waits for a division, and means are read again from global memory for each
-// product. Here the covariance is symmetric: only the tiles on and below the diagonal are in registers, and one vector
-// is both the row and the column of a pivot. The means stay in shared memory, and mma.sync multiplies them by the
-// inverse in float64. Each of the CLUSTER blocks has some of the domains, for both products, and some tiles of the
-// covariance, for sums over the blocks and accesses of transposed elements. Block 0 computes the inverse.
+// product. Here only the tiles on and below the diagonal of the covariance are in registers, a pivot is a tile of
+// 8 x 8, and all products are by mma.sync in float64. The means stay in shared memory. Each of the CLUSTER blocks has
+// some of the domains, for both products with means, and some tiles of the covariance, for sums over the blocks and
+// accesses of transposed elements. Block 0 computes the inverse.
 
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/sm80/double_mma.cuh>
+#include <warpwise/sm80/mma.cuh>
 #include <warpwise/sm90/cluster.cuh>
 
+#include "block_sweep.cuh"
 #include "m_step.cuh"
-#include "pivot_sweep.cuh"
 
 namespace sm90 = warpwise::sm90;
 
-constexpr int kWarps = kThreads / warpwise::kWarp, kBlocks = 8;  // kBlocks: of a cluster
+constexpr int kBlocks = 8;  // of a cluster
 
 // The arguments of the kernels. workspace, for a cluster: see potts_m_step_cluster.
 struct Arguments {
@@ -36,12 +37,19 @@ struct Slopes {
 
 template <int TILES, int CLUSTER>
 struct MStep {
-  using Sweep = PivotSweep<TILES>;
-  static constexpr int kTiles = tiles_of(TILES), kRow = kSide * TILES;
-  static constexpr int kStride = kRow + 4;  // of means: mma.sync reads them without bank conflicts
-  // Doubles of a row of a tile of the inverse, in shared memory without bank conflicts; and tiles of a block.
-  static constexpr int kTileRow = CLUSTER > 1 ? kSide : kSide + 4, kTile = kSide * kTileRow;
-  static constexpr int kOwnTiles = (kTiles + CLUSTER - 1) / CLUSTER;
+  static constexpr int kRows = 2 * TILES, kTiles = tiles_of(kRows);  // of tiles of 8 x 8
+  using Sweep = BlockSweep<kRows>;
+  using Tiles = WarpTiles<kRows>;
+  static constexpr int kOwn = Tiles::kOwn, kRow = kSide * TILES;
+  // Doubles of a row of means and of the inverse, in shared memory without bank conflicts for mma.sync.
+  static constexpr int kStride = kRow + 4, kInverseRow = CLUSTER > 1 ? kRow : kStride;
+  // Each tile of the covariance is the sum of the total and kParts parts.
+  static constexpr int kGroups = CLUSTER > 1 || TILES > 2 ? 1 : kWarps / TILES, kParts = CLUSTER * kGroups;
+  // Doubles of the total and the parts, and of a single block for the inverse after them, in shared memory.
+  static constexpr int kTotal = kRow * (kRow + 2) / 2;
+  static constexpr int kParted = CLUSTER > 1 ? 0 : kParts * kTiles * kTileSize;
+  static constexpr int kInverse = CLUSTER > 1 ? 0 : kRow * kInverseRow;
+  static constexpr int kScratch = kInverse > kTotal + kParted ? kInverse : kTotal + kParted;
   static constexpr int kSteps = kRow / 4, kColumns = kRow / 8;  // of the products with the inverse
 
   struct Shared {
@@ -51,21 +59,24 @@ struct MStep {
 
   const Arguments& given;
   Shared& shared;
-  const int rank, tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+  const int rank, warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp;
+  const int g = lane / 4, q = lane % 4;  // of operands of mma.sync
+  const Tiles tiles = Tiles::of_warp(warp);
   const int share = (given.domains + CLUSTER - 1) / CLUSTER;  // domains of a block
   const int first = rank * share, own = max(0, min(share, given.domains - first));
-  double *weights, *means, *dots;        // the counts; rows of kStride; linear times mean: (share, kColumns)
-  double* inverse;                       // [tile][row][kTileRow]
-  double *partials, *block_likelihoods;  // of a cluster: (CLUSTER, kTiles, kThreads), (CLUSTER)
+  double *weights, *means, *dots;  // the counts; rows of kStride; linear times mean: (share, kColumns)
+  float* total;                    // (width, width); of a single block then the covariance
+  double2* parts;                  // (kParts, owners, kOwn, 32)
+  double* inverse;                 // (kRow, kInverseRow)
+  double* block_likelihoods;       // of a cluster: (CLUSTER)
 
   __device__ MStep(const Arguments& all, Shared& fixed, double* dynamic, int block)
-      : given(all), shared(fixed), rank(block), weights(dynamic), means(dynamic + share) {
+      : given(all), shared(fixed), rank(block), weights(dynamic + kScratch), means(weights + share) {
     dots = means + share * kStride;
-    inverse = dots + share * kColumns;
-    if (CLUSTER == 1) return;
-    partials = given.workspace;
-    inverse = partials + CLUSTER * kTiles * kThreads;
-    block_likelihoods = inverse + kTiles * kTile;
+    total = reinterpret_cast<float*>(dynamic);
+    parts = reinterpret_cast<double2*>(CLUSTER > 1 ? given.workspace : dynamic + kTotal);
+    inverse = CLUSTER > 1 ? given.workspace + kParts * kTiles * kTileSize : dynamic;
+    block_likelihoods = inverse + kRow * kInverseRow;
   }
 
   static __device__ void sync() {
@@ -76,35 +87,16 @@ struct MStep {
     }
   }
 
-  // visit(s, t, a, b, i, j): element (i, j) of the s-th tile of this block, t.
-  template <class Visit>
-  __device__ void for_own_tiles(const Visit& visit) const {
-    if constexpr (CLUSTER == 1) {
-      for_each_tile<TILES>([&](int t, int a, int b, int i, int j) { visit(t, t, a, b, i, j); });
-    } else {
-#pragma unroll
-      for (int s = 0; s < kOwnTiles; ++s) {
-        const int t = rank + CLUSTER * s;
-        if (t >= kTiles) break;
-        int a = 0;
-        while (tile_at(a + 1, 0) <= t) ++a;
-        const int b = t - tile_at(a, 0);
-        visit(s, t, a, b, ty + kSide * a, tx + kSide * b);
-      }
-    }
-  }
-
-  // An element of the total of the products and the transposed one, whose mean is used, zeros outside. They are
-  // converted later, so that the loads after them do not wait.
-  struct Total {
-    float below, above;
-    __device__ double mean() const { return 0.5 * (static_cast<double>(below) + above); }
-  };
-
-  __device__ Total total_at(int i, int j) const {
-    const int width = given.width;
-    if (i >= width || j >= width) return {0.0f, 0.0f};
-    return {given.total[i * width + j], given.total[j * width + i]};
+  // Starts the copy of the total of the products to shared memory.
+  __device__ void load_total() const {
+    const int count = given.width * given.width, quads = warpwise::aligned(given.total) ? count / 4 : 0;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < quads; i += kThreads)
+      warpwise::mma::cp_async<16>(warpwise::shared_address(total + 4 * i), given.total + 4 * i, true);
+#pragma unroll 1
+    for (int i = 4 * quads + threadIdx.x; i < count; i += kThreads)
+      warpwise::mma::cp_async<4>(warpwise::shared_address(total + i), given.total + i, true);
+    __pipeline_commit();
   }
 
   __device__ Slopes load_slopes() const {
@@ -115,8 +107,8 @@ struct MStep {
   // The means and counts of the block's domains, with zeros past the last feature. The loads of several elements come
   // before the first store, which could alias them.
   __device__ void find_means() const {
-    constexpr int kLoads = 4;
-    for (int k = threadIdx.x; k < own; k += kThreads) weights[k] = given.counts[first + k];
+    constexpr int kLoads = 2;
+#pragma unroll 1
     for (int begin = threadIdx.x; begin < own * kRow; begin += kLoads * kThreads) {
       float counts[kLoads], sums[kLoads], previous[kLoads];
       const auto place = [&](int e, int& row, int& d) {
@@ -138,128 +130,125 @@ struct MStep {
         const int at = place(e, row, d);
         const double mean = counts[e] > kLeastCount ? sums[e] * reciprocal(counts[e]) : previous[e];
         if (row < own) means[row * kStride + d] = mean;
+        if (row < own && d == 0) weights[row] = counts[e];
         if (at >= 0) given.mean[at] = static_cast<float>(mean);
       }
     }
   }
 
-  // Subtracts the block's domains: count mean mean^T. Of one tile, a warp has every eighth group of four domains.
-  __device__ void subtract_domains(double (&matrix)[kTiles]) const {
-    if constexpr (TILES == 1 && CLUSTER == 1) {
-      const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp, g = lane / 4, q = lane % 4;
-      double sums[4][2] = {};
-      for (int k = 4 * warp + q; k - q < own; k += 4 * kWarps) {
-        const double* const mean = means + min(k, own - 1) * kStride;
-        const double weight = k < own ? weights[k] : 0.0, values[2] = {mean[g], mean[8 + g]};
-#pragma unroll
-        for (int p = 0; p < 4; ++p) warpwise::multiply_add(sums[p], weight * values[p / 2], values[p % 2]);
-      }
-      double* const parts = inverse + warp * kThreads;  // [row][column]
-#pragma unroll
-      for (int p = 0; p < 4; ++p) {
-        double* const at = parts + (p / 2 * 8 + g) * kSide + p % 2 * 8 + 2 * q;
-        at[0] = sums[p][0];
-        at[1] = sums[p][1];
-      }
-      __syncthreads();
-#pragma unroll
-      for (int w = 0; w < kWarps; ++w) matrix[0] -= inverse[w * kThreads + threadIdx.x];
-      return;
-    }
-#pragma unroll 4
-    for (int k = 0; k < own; ++k) {
-      double left[TILES], right[TILES];
-#pragma unroll
-      for (int a = 0; a < TILES; ++a) {
-        left[a] = weights[k] * means[k * kStride + ty + kSide * a];
-        right[a] = means[k * kStride + tx + kSide * a];
-      }
-      for_each_tile<TILES>([&](int t, int a, int b, int, int) { matrix[t] -= left[a] * right[b]; });
-    }
+  // The lane's elements of tile s of an owner, in a part.
+  __device__ double2* part(int of, int owner, int s) const {
+    return parts + ((of * Tiles::kOwners + owner) * kOwn + s) * warpwise::kWarp + lane;
   }
 
-  // The covariance at (i, j) from the sum of the products about the means, which is also stored. 1 on the diagonal past
-  // the last feature.
-  __device__ double covariance(double sum, bool diagonal, int i, int j, double per_point) const {
+  // Stores minus the sum over the block's domains of count mean mean^T to the block's kGroups parts. A part is the sum
+  // over every kGroups-th group of four domains.
+  __device__ void subtract_domains() const {
+    const Tiles of = kGroups > 1 ? Tiles(warp % TILES) : tiles;
+    if (!of.any()) return;
+    const int group = kGroups > 1 ? warp / TILES : 0;
+    double sums[kOwn][2] = {};
+#pragma unroll 1
+    for (int k = 4 * group + q; k - q < own; k += 4 * kGroups) {
+      const double* const mean = means + min(k, own - 1) * kStride + g;
+      const double weight = k < own ? -weights[k] : 0.0;
+      const double high = weight * mean[kTileSide * of.high], low = weight * mean[kTileSide * of.low];
+#pragma unroll
+      for (int s = 0; s < kOwn; ++s)
+        warpwise::multiply_add(sums[s], of.in_high_row(s) ? high : low, mean[kTileSide * of.column(s)]);
+    }
+#pragma unroll
+    for (int s = 0; s < kOwn; ++s) *part(rank * kGroups + group, of.low, s) = {sums[s][0], sums[s][1]};
+  }
+
+  // Adds the parts and the total to the covariance, in place of the first parts, with 1 on the diagonal past the last
+  // feature, and stores it: a single block in place of the total.
+  __device__ void add_parts(double per_point) const {
+    float* const scale = CLUSTER > 1 ? given.scale : total;
     const int width = given.width;
-    if (i >= width || j >= width) return i == j ? 1.0 : 0.0;
-    const double value = sum * per_point + (i == j ? given.ridge : 0.0);
-    given.scale[i * width + j] = static_cast<float>(value);
-    if (!diagonal) given.scale[j * width + i] = static_cast<float>(value);
-    return value;
-  }
-
-  // From the parts of the blocks to the covariance, which block 0 gets. `matrix` of a single block includes the total.
-  __device__ void add_parts(double (&matrix)[kTiles], const Total (&total)[kOwnTiles], double per_point) const {
-    if constexpr (CLUSTER == 1) {
-      for_each_tile<TILES>(
-          [&](int t, int a, int b, int i, int j) { matrix[t] = covariance(matrix[t], a == b, i, j, per_point); });
-    } else {
+#pragma unroll 1
+    for (int t = rank + CLUSTER * warp; t < kTiles; t += CLUSTER * kWarps) {
+      const int owner = t / kOwn, s = t % kOwn;
+      const int i = kTileSide * Tiles(owner).row(s) + g, j = kTileSide * Tiles(owner).column(s) + 2 * q;
+      double2 found[kParts];
 #pragma unroll
-      for (int t = 0; t < kTiles; ++t) partials[(rank * kTiles + t) * kThreads + threadIdx.x] = matrix[t];
-      sm90::cluster_sync();
-      for_own_tiles([&](int s, int t, int a, int b, int i, int j) {
-        double* const at = partials + t * kThreads + threadIdx.x;
-        double parts[CLUSTER], sum = total[s].mean();
+      for (int of = 0; of < kParts; ++of) found[of] = *part(of, owner, s);
+      double values[2];
+      bool exists[2];
 #pragma unroll
-        for (int block = 0; block < CLUSTER; ++block) parts[block] = at[block * kTiles * kThreads];
+      for (int e = 0; e < 2; ++e) {
+        float below = 0.0f, above = 0.0f;
+        exists[e] = i < width && j + e < width;
+        if (exists[e]) {
+          below = total[i * width + j + e];
+          above = total[(j + e) * width + i];
+        }
+        values[e] = 0.5 * (static_cast<double>(below) + above);
 #pragma unroll
-        for (int block = 0; block < CLUSTER; ++block) sum += parts[block];  // in a fixed order
-        at[0] = covariance(sum, a == b, i, j, per_point);
-      });
-      sm90::cluster_sync();
-      if (rank > 0) return;
+        for (int of = 0; of < kParts; ++of) values[e] += e ? found[of].y : found[of].x;  // in a fixed order
+        values[e] = values[e] * per_point + (i == j + e ? given.ridge : 0.0);
+      }
+      __syncwarp();  // another lane may have read the transposed element
 #pragma unroll
-      for (int t = 0; t < kTiles; ++t) matrix[t] = partials[t * kThreads + threadIdx.x];
+      for (int e = 0; e < 2; ++e) {
+        if (exists[e]) {
+          scale[i * width + j + e] = scale[(j + e) * width + i] = static_cast<float>(values[e]);
+        } else {
+          values[e] = i == j + e ? 1.0 : 0.0;
+        }
+      }
+      *part(0, owner, s) = {values[0], values[1]};
     }
   }
 
-  // Stores the inverse. Returns the thread's part of its trace.
-  __device__ double invert(double (&matrix)[kTiles]) const {
-    Sweep{shared.sweep, given.width}.run(matrix);
-    double trace = 0.0;
-    for_each_tile<TILES>([&](int t, int, int, int i, int j) {
-      inverse[t * kTile + ty * kTileRow + tx] = -matrix[t];
-      if (i == j && i < given.width) trace -= matrix[t];
-    });
-    return trace;
+  // Copies the covariance of a single block from shared memory.
+  __device__ void store_scale() const {
+    if (CLUSTER > 1) return;
+    const int count = given.width * given.width, quads = warpwise::aligned(given.scale) ? count / 4 : 0;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < quads; i += kThreads)
+      reinterpret_cast<float4*>(given.scale)[i] = reinterpret_cast<const float4*>(total)[i];
+#pragma unroll 1
+    for (int i = 4 * quads + threadIdx.x; i < count; i += kThreads) given.scale[i] = total[i];
   }
 
-  // The thread's part of the likelihood but for the sum over domains of `multiply`, in block 0. With S = total / n -
-  // sum_k count_k mean_k mean_k^T / n + ridge, trace(S^-1 total) = n D - n ridge trace(S^-1) + sum_k count_k linear_k ·
-  // mean_k, and the last sum is in `multiply`. trace: the thread's part of trace(S^-1).
-  __device__ double determinant_and_trace(double trace) const {
-    if (rank > 0) return 0.0;
-    const int thread = kThreads - 1 - static_cast<int>(threadIdx.x);  // the last warps have less to multiply
-    double sum = Sweep{shared.sweep, given.width}.log_determinant(thread) - given.ridge * trace;
-    if (thread == 0) sum += given.width * (kLogTwoPi + 1.0);
-    return -0.5 * given.n_points * sum;
-  }
-
-  // The operands B of the products: elements (4 s + q, 8 n + g) of the inverse.
-  __device__ void load_columns(double (&b)[kSteps], int n, int g, int q) const {
-    const int column = 8 * (n % 2) + g, tile = n / 2;
+  // Inverts the covariance. Returns the thread's part of the logarithm of its determinant minus ridge times the trace
+  // of the inverse.
+  __device__ double invert() const {
+    double matrix[kOwn][2] = {};
 #pragma unroll
-    for (int s = 0; s < kSteps; ++s) {
-      const int row = 4 * (s % 4) + q, at = s / 4;
-      const bool below = at >= tile;  // else the element is in the transposed tile
-      b[s] = inverse[(below ? tile_at(at, tile) : tile_at(tile, at)) * kTile +
-                     (below ? row * kTileRow + column : column * kTileRow + row)];
+    for (int s = 0; s < kOwn && tiles.any(); ++s) {
+      const double2 found = *part(0, tiles.low, s);
+      matrix[s][0] = found.x;
+      matrix[s][1] = found.y;
     }
+    double sum = Sweep{shared.sweep, given.width}.run(matrix);
+    if (!tiles.any()) return sum;
+#pragma unroll
+    for (int s = 0; s < kOwn; ++s) {
+      const int i = kTileSide * tiles.row(s) + g, j = kTileSide * tiles.column(s) + 2 * q;
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        inverse[i * kInverseRow + j + e] = -matrix[s][e];
+        if (s > 1) inverse[(j + e) * kInverseRow + i] = -matrix[s][e];
+        if (s < 2 && i == j + e && i < given.width) sum += given.ridge * matrix[s][e];
+      }
+    }
+    return sum;
   }
 
   // linear and constant of the block's domains. Returns the thread's part of the sum over them of linear · sums - count
   // linear · mean.
   __device__ double multiply() const {
-    constexpr int kTogether = kColumns >= kWarps ? kWarps : kColumns >= 4 ? 4 : 2;  // warps with columns of their own
-    constexpr int kGroups = kWarps / kTogether, kChains = 4;
-    const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp, g = lane / 4, q = lane % 4;
+    constexpr int kTogether = kColumns >= 8 ? 8 : kColumns >= 4 ? 4 : 2;  // warps with columns of their own
+    constexpr int kSets = kWarps / kTogether, kChains = 4;
     const int width = given.width;
     double scores = 0.0;
     for (int n = warp % kTogether; n < kColumns; n += kTogether) {
       double b[kSteps];
-      load_columns(b, n, g, q);
-      for (int m = warp / kTogether; 8 * m < own; m += kGroups) {
+#pragma unroll
+      for (int s = 0; s < kSteps; ++s) b[s] = inverse[(8 * n + g) * kInverseRow + 4 * s + q];
+      for (int m = warp / kTogether; 8 * m < own; m += kSets) {
         const int k = 8 * m + g, d = 8 * n + 2 * q;
         const auto exists = [&](int x) { return k < own && d + x < width; };
         const double* const row = means + min(k, own - 1) * kStride;
@@ -292,21 +281,23 @@ struct MStep {
     return scores;
   }
 
+  // With S = total / n - sum_k count_k mean_k mean_k^T / n + ridge, trace(S^-1 total) = n D - n ridge trace(S^-1) +
+  // sum_k count_k linear_k · mean_k.
   __device__ void run() const {
-    double matrix[kTiles] = {};
-    Total total[kOwnTiles] = {};
-    for_own_tiles([&](int s, int, int, int, int i, int j) { total[s] = total_at(i, j); });
+    load_total();
     const Slopes slopes = load_slopes();
     const double per_point = reciprocal(given.n_points);
     find_means();
-#pragma unroll
-    for (int t = 0; CLUSTER == 1 && t < kTiles; ++t) matrix[t] = total[t].mean();
+    __pipeline_wait_prior(0);
     __syncthreads();
-    subtract_domains(matrix);
-    add_parts(matrix, total, per_point);
-    const double trace = rank == 0 ? invert(matrix) : 0.0;
+    subtract_domains();
+    sync();
+    add_parts(per_point);
+    sync();
+    store_scale();
+    double likelihood = rank == 0 ? -0.5 * given.n_points * invert() : 0.0;
     sync();  // the inverse is complete
-    double likelihood = multiply() + determinant_and_trace(trace);
+    likelihood += multiply();
     likelihood = warpwise::block_reduce<warpwise::DoubleSum, kThreads>(likelihood, shared.warp_sums);
     if constexpr (CLUSTER > 1) {
       if (threadIdx.x == 0) block_likelihoods[rank] = likelihood;
@@ -315,7 +306,7 @@ struct MStep {
       for (int block = 0; rank == 0 && block < CLUSTER; ++block) likelihood += block_likelihoods[block];
     }
     if (rank > 0 || threadIdx.x > 0) return;
-    *given.likelihood = likelihood;
+    *given.likelihood = likelihood - 0.5 * given.n_points * given.width * (kLogTwoPi + 1.0);
     if (given.derivatives)
       *given.new_beta = newton_step(slopes.beta, slopes.gradient, slopes.curvature, given.highest_beta);
   }
@@ -341,8 +332,7 @@ __device__ inline void m_step(Arguments all) {
     all.new_beta += restart;
   }
   if (CLUSTER > 1) {
-    const long long doubles = (CLUSTER + 1) * tiles_of(TILES) * kThreads + CLUSTER;
-    all.workspace += restart * doubles;
+    all.workspace += restart * (CLUSTER * tiles_of(2 * TILES) * kTileSize + kSide * kSide * TILES * TILES + CLUSTER);
   }
   MStep<TILES, CLUSTER>(all, shared, dynamic, blockIdx.x % CLUSTER).run();
 }
@@ -350,7 +340,7 @@ __device__ inline void m_step(Arguments all) {
 // counts: (restarts, domains), sums, previous, mean and linear: (restarts, domains, width), total: (width, width),
 // scale: (restarts, width, width), constant: (restarts, domains), likelihood: (restarts). derivatives: (2, restarts),
 // beta and new_beta: (restarts), all null without an estimate of beta. TILES: at least cdiv(width, 16). Grid: restarts
-// blocks of kThreads. Shared: domains (18 TILES + 5) doubles, and 160 TILES (TILES + 1), or 2048 for one tile.
+// blocks of kThreads. Shared: kScratch + domains (18 TILES + 5) doubles.
 template <int TILES>
 __global__ void __launch_bounds__(kThreads, 1) potts_m_step_one_block(
     const float* counts, const float* sums, const float* total, const float* previous, const float* derivatives,
@@ -361,8 +351,9 @@ __global__ void __launch_bounds__(kThreads, 1) potts_m_step_one_block(
 }
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-// The same by a cluster of kBlocks for each restart. workspace: (restarts, (kBlocks + 1) kThreads TILES (TILES + 1) / 2
-// + kBlocks). Grid: restarts kBlocks. Shared: cdiv(domains, kBlocks) (18 TILES + 5) doubles.
+// The same by a cluster of kBlocks for each restart. workspace: for each restart 64 kBlocks TILES (2 TILES + 1) doubles
+// of parts, 256 TILES^2 of the inverse and kBlocks. Grid: restarts kBlocks. Shared: kScratch + cdiv(domains, kBlocks)
+// (18 TILES + 5) doubles.
 template <int TILES>
 __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kBlocks, 1, 1)
     potts_m_step_cluster(const float* counts, const float* sums, const float* total, const float* previous,

@@ -15,9 +15,10 @@ from warpwise.ops.potts_m_step.spec import DTYPES, SPEC
 
 HERE = Path(__file__).parent
 THREADS, WARPS, SIDE, WIDTH = 256, 8, 16, 128  # kThreads, kWarps and kSide; most features
-STATIC = 7 * 1024  # bytes of static shared memory of a block, at most
+STATIC = 21 * 1024  # bytes of static shared memory of a block, at most
 BLOCKS = 8  # of a cluster of k02 (kBlocks)
-FEWEST_OF_CLUSTER, LEAST_OF_CLUSTER = 24, 1 << 16  # domains, and domains * width^2, from which a cluster is faster
+FEWEST_OF_CLUSTER = 24  # domains from which a cluster is faster,
+LEAST_OF_CLUSTER = 1 << 16  # with so many domains * (width, a multiple of SIDE)^2
 
 BLOCK_PER_RESTART = cuda.load(HERE / "k01_block_per_restart.cu")
 SYMMETRIC_SWEEP = cuda.load(HERE / "k02_symmetric_sweep.cu")
@@ -58,19 +59,19 @@ def _tiles(width: int) -> int:
 def _clustered(sums: torch.Tensor) -> bool:
     """Whether k02 has a cluster of blocks for each restart."""
     _, domains, width = sums.shape
-    many = domains >= FEWEST_OF_CLUSTER and domains * width**2 >= LEAST_OF_CLUSTER
+    many = domains >= FEWEST_OF_CLUSTER and domains * (SIDE * _tiles(width)) ** 2 >= LEAST_OF_CLUSTER
     many = many or sweep_bytes(domains, width, False) > most_bytes(sums)  # one block cannot hold the means
     return many and requires_capability(sums, 9, 0, "") is None
 
 
 def sweep_bytes(domains: int, width: int, clustered: bool) -> int:
-    """Dynamic shared memory of a block of k02: of each domain the count, the mean and its products; the inverse, or
-    for one tile the sums of each warp."""
-    tiles = _tiles(width)
-    of_domain = 18 * tiles + 5
-    if clustered:
-        return 8 * cdiv(domains, BLOCKS) * of_domain
-    return 8 * (domains * of_domain + (WARPS * THREADS if tiles == 1 else 160 * tiles * (tiles + 1)))
+    """Dynamic shared memory of a block of k02: kScratch doubles, and of each domain the count, the mean and its
+    products."""
+    tiles, row = _tiles(width), SIDE * _tiles(width)
+    parts = 0 if clustered else 64 * tiles * (2 * tiles + 1) * (WARPS // tiles if tiles <= 2 else 1)
+    inverse = 0 if clustered else row * (row + 4)
+    share = cdiv(domains, BLOCKS) if clustered else domains
+    return 8 * (max(row * (row + 2) // 2 + parts, inverse) + share * (18 * tiles + 5))
 
 
 def symmetric_sweep(outputs: Outputs, *args: Any) -> None:
@@ -81,7 +82,8 @@ def symmetric_sweep(outputs: Outputs, *args: Any) -> None:
         _launch(SYMMETRIC_SWEEP, "one_block", 1, size, (), outputs, *args)
         return
     tiles = _tiles(width)
-    doubles = restarts * ((BLOCKS + 1) * THREADS * tiles * (tiles + 1) // 2 + BLOCKS)
+    parts, inverse = BLOCKS * 64 * tiles * (2 * tiles + 1), (SIDE * tiles) ** 2
+    doubles = restarts * (parts + inverse + BLOCKS)
     workspace = (cuda.out(sums.new_empty(doubles, dtype=torch.float64)),)
     _launch(SYMMETRIC_SWEEP, "cluster", BLOCKS, size, workspace, outputs, *args)
 
@@ -113,7 +115,7 @@ def _too_large(sums: torch.Tensor, size: int) -> str | None:
 RUNGS = (
     make_rung(HERE, "k01_block_per_restart", "one block per restart, the inverse in registers", block_per_restart,
               dtypes=DTYPES, limits=limits),
-    make_rung(HERE, "k02_symmetric_sweep", "half of a symmetric matrix, a barrier for two features; clusters",
+    make_rung(HERE, "k02_symmetric_sweep", "half of a symmetric matrix, a barrier for eight features; clusters",
               symmetric_sweep, dtypes=DTYPES, limits=sweep_limits),
 )  # fmt: skip
 

@@ -106,5 +106,5 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k02 where it takes the arguments."""
-    return first_taking(SPEC, RUNGS, args, "k02_four_features")
+    """k04 where it takes the arguments."""
+    return first_taking(SPEC, RUNGS, args, "k04_columns_ahead")
