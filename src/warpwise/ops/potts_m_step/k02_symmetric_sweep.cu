@@ -104,13 +104,13 @@ struct MStep {
     return {*given.beta, given.derivatives[0], given.derivatives[gridDim.x / CLUSTER]};
   }
 
-  // The means and counts of the block's domains, with zeros past the last feature. The loads of several elements come
+  // The means and counts of the block's domains, with zeros past the last feature. The loads of LOADS elements come
   // before the first store, which could alias them.
+  template <int LOADS>
   __device__ void find_means() const {
-    constexpr int kLoads = 2;
 #pragma unroll 1
-    for (int begin = threadIdx.x; begin < own * kRow; begin += kLoads * kThreads) {
-      float counts[kLoads], sums[kLoads], previous[kLoads];
+    for (int begin = threadIdx.x; begin < own * kRow; begin += LOADS * kThreads) {
+      float counts[LOADS], sums[LOADS], previous[LOADS];
       const auto place = [&](int e, int& row, int& d) {
         const int i = begin + e * kThreads;
         row = i / kRow;
@@ -119,14 +119,14 @@ struct MStep {
       };
       int row, d;
 #pragma unroll
-      for (int e = 0; e < kLoads; ++e) {
+      for (int e = 0; e < LOADS; ++e) {
         const int at = place(e, row, d);
         counts[e] = at >= 0 ? given.counts[first + row] : 0.0f;
         sums[e] = at >= 0 ? given.sums[at] : 0.0f;
         previous[e] = at >= 0 ? given.previous[at] : 0.0f;
       }
 #pragma unroll
-      for (int e = 0; e < kLoads; ++e) {
+      for (int e = 0; e < LOADS; ++e) {
         const int at = place(e, row, d);
         const double mean = counts[e] > kLeastCount ? sums[e] * reciprocal(counts[e]) : previous[e];
         if (row < own) means[row * kStride + d] = mean;
@@ -287,7 +287,11 @@ struct MStep {
     load_total();
     const Slopes slopes = load_slopes();
     const double per_point = reciprocal(given.n_points);
-    find_means();
+    if (own * kRow > 2 * kThreads) {
+      find_means<8>();
+    } else {
+      find_means<2>();
+    }
     __pipeline_wait_prior(0);
     __syncthreads();
     subtract_domains();
