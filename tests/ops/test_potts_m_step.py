@@ -40,6 +40,26 @@ def test_tiles_of_the_covariance(domains: int, width: int, tiles: int, clustered
         assert error < (1e-12 if found.dtype == torch.float64 else 1e-6)
 
 
+@pytest.mark.parametrize("domains,width", [(7, 16), (8, 50), (32, 50)])
+def test_means_far_from_zero(domains: int, width: int) -> None:
+    """The products of means round differently above and below the diagonal; the covariance is symmetric."""
+    op = operation.get("potts_m_step")
+    case = Case("means", {"restarts": 1, "domains": domains, "width": width}, {"highest_beta": 1.5})
+    made = op.spec.inputs(case, torch.float32, torch.device("cpu"), 0)
+    counts, sums = made["counts"], 100 * made["sums"]
+    products = (sums.mT @ (sums / counts.clamp(min=1)[..., None]))[0] + counts.sum() * torch.eye(width)
+    args = counts, sums, products, 100 * made["previous"], made["n_points"], 1e-3
+    _, scale, *_ = ops.potts_m_step(*args, rung="k02")
+    assert scale.equal(scale.mT)
+
+
+def test_a_cluster_where_one_block_has_too_little_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    sums = torch.zeros(1, 8, 128)
+    assert not rungs._clustered(sums)
+    monkeypatch.setattr(rungs, "most_bytes", lambda sums: 78 * 1024)
+    assert rungs._clustered(sums)
+
+
 @pytest.mark.parametrize("tiles", [1, 8])
 def test_one_block_compiles_for_gpus_without_clusters(
     tiles: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

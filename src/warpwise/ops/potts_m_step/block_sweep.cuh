@@ -9,13 +9,15 @@
 constexpr int kTileSide = 8, kTileSize = kTileSide * kTileSide;  // a tile is a result of mma.sync in float64
 constexpr int kWarps = kThreads / warpwise::kWarp, kInverting = kWarps - 1;  // kInverting: the warp that inverts pivots
 constexpr int kSchedulers = 4;                                               // of an SM; warp w has scheduler w % 4
+constexpr int kLogarithms = kInverting - kSchedulers;  // a warp that has no tiles, if there are at most six owners
 
 // Tiles (a, b), a >= b, of a matrix with so many rows of them.
 __host__ __device__ constexpr int tiles_of(int rows) { return rows * (rows + 1) / 2; }
 
-// The tiles of a symmetric matrix with ROWS (an even number) rows of tiles that a warp has in registers. Owner o <
-// ROWS / 2 has rows ROWS - 1 - o and o: ROWS + 1 tiles, first those on the diagonal. Lane 4 g + q has elements
-// (g, 2 q) and (g, 2 q + 1) of a tile.
+// The tiles that a warp has in registers, of a symmetric matrix with ROWS rows of tiles, an even number. Owner o <
+// ROWS / 2 has the rows high = ROWS - 1 - o and low = o, together ROWS + 1 tiles: s = 0 and 1 are those on the diagonal
+// of the high and the low row, then come the high row from column 0 and the low row from its last column down. An owner
+// from ROWS / 2 on has no tiles. Lane 4 g + q has elements (g, 2 q) and (g, 2 q + 1) of a tile.
 template <int ROWS>
 struct WarpTiles {
   static constexpr int kOwn = ROWS + 1, kOwners = ROWS / 2;
@@ -23,8 +25,8 @@ struct WarpTiles {
 
   __device__ explicit WarpTiles(int owner) : low(owner), high(ROWS - 1 - owner) {}
 
-  // Up to six owners do not have the scheduler of the warp that inverts pivots: its FMAs and their products would wait
-  // for each other.
+  // mma.sync delays FMAs of other warps of a scheduler, so up to six owners have the three schedulers that the warp
+  // which inverts pivots does not have.
   static __device__ WarpTiles of_warp(int warp) {
     if (kOwners > kWarps - kWarps / kSchedulers) return WarpTiles(warp);
     return WarpTiles(warp % kSchedulers == kInverting % kSchedulers ? kOwners : warp - warp / kSchedulers);
@@ -52,11 +54,11 @@ template <int ROWS>
 struct BlockSweep {
   using Tiles = WarpTiles<ROWS>;
 
-  // Lane l has elements l of the tiles.
+  // Lane l of a warp has element l of a tile.
   struct Shared {
     double2 columns[2][ROWS][warpwise::kWarp];  // of a pivot, with minus the identity in place of the pivot
     double2 pivots[2][warpwise::kWarp], inverses[2][warpwise::kWarp];  // minus the inverses
-    // Of pivots of two features: the first element, and the determinant.
+    // Of each pivot of two features: the first element, and the determinant.
     double2 determinants[ROWS * kTileSide / 2];
     // Of the warp that inverts: a tile, with minus the identity in place of a pivot, and the rows of the pivot.
     double2 tile[2][kTileSide][4], rows[2][2];
@@ -82,8 +84,7 @@ struct BlockSweep {
       __syncthreads();
       if (inverts() && p + 1 < pivots) find_pivot(p);
       if (tiles.any()) update(matrix, p);
-      if (threadIdx.x / warpwise::kWarp == kInverting - kSchedulers && lane < 4)
-        logarithms += log_determinant(4 * p + lane);
+      if (threadIdx.x / warpwise::kWarp == kLogarithms && lane < 4) logarithms += log_determinant(4 * p + lane);
     }
     return logarithms;
   }
@@ -135,7 +136,7 @@ struct BlockSweep {
     if constexpr (P + 1 < ROWS) store_pivot<P + 1>(matrix);
   }
 
-  // The same for pivot p of FIRST to LAST - 1: indices of registers have to be constants.
+  // Calls store_columns<p> by binary search, FIRST <= p < LAST: indices of registers have to be constants.
   template <int FIRST, int LAST>
   __device__ void store_columns_of(double (&matrix)[Tiles::kOwn][2], int p) const {
     constexpr int middle = (FIRST + LAST) / 2;

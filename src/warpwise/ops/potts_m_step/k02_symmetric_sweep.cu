@@ -2,9 +2,9 @@
 //
 // In k01 each step of the elimination waits for a division, and means are read again from global memory for each
 // product. Here only the tiles on and below the diagonal of the covariance are in registers, a pivot is a tile of
-// 8 x 8, and all products are by mma.sync in float64. The means stay in shared memory. Each of the CLUSTER blocks has
-// some of the domains, for both products with means, and some tiles of the covariance, for sums over the blocks and
-// accesses of transposed elements. Block 0 computes the inverse.
+// 8 x 8, and mma.sync multiplies tiles in float64. The means stay in shared memory. Each block of a cluster has some of
+// the domains: it computes their part of the covariance and their results. It also adds the parts of some tiles of the
+// covariance, and stores these tiles. Block 0 computes the inverse.
 
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/sm80/double_mma.cuh>
@@ -43,13 +43,15 @@ struct MStep {
   static constexpr int kOwn = Tiles::kOwn, kRow = kSide * TILES;
   // Doubles of a row of means and of the inverse, in shared memory without bank conflicts for mma.sync.
   static constexpr int kStride = kRow + 4, kInverseRow = CLUSTER > 1 ? kRow : kStride;
-  // Each tile of the covariance is the sum of the total and kParts parts.
+  // Each tile of the covariance is the sum of the total and kParts parts. With few tiles, kGroups groups of warps each
+  // compute a part: the sum over every kGroups-th group of four domains.
   static constexpr int kGroups = CLUSTER > 1 || TILES > 2 ? 1 : kWarps / TILES, kParts = CLUSTER * kGroups;
-  // Doubles of the total and the parts, and of a single block for the inverse after them, in shared memory.
-  static constexpr int kTotal = kRow * (kRow + 2) / 2;
+  // Doubles of shared memory for the total and the parts; a single block later stores the inverse in the same place.
+  static constexpr int kTotal = kRow * kRow / 2;
   static constexpr int kParted = CLUSTER > 1 ? 0 : kParts * kTiles * kTileSize;
   static constexpr int kInverse = CLUSTER > 1 ? 0 : kRow * kInverseRow;
   static constexpr int kScratch = kInverse > kTotal + kParted ? kInverse : kTotal + kParted;
+  static constexpr int kWorkspace = kParts * kTiles * kTileSize + kRow * kRow + CLUSTER;  // doubles, of a cluster
   static constexpr int kSteps = kRow / 4, kColumns = kRow / 8;  // of the products with the inverse
 
   struct Shared {
@@ -141,8 +143,7 @@ struct MStep {
     return parts + ((of * Tiles::kOwners + owner) * kOwn + s) * warpwise::kWarp + lane;
   }
 
-  // Stores minus the sum over the block's domains of count mean mean^T to the block's kGroups parts. A part is the sum
-  // over every kGroups-th group of four domains.
+  // Stores minus the sum over the block's domains of count mean mean^T to the block's kGroups parts.
   __device__ void subtract_domains() const {
     const Tiles of = kGroups > 1 ? Tiles(warp % TILES) : tiles;
     if (!of.any()) return;
@@ -191,17 +192,17 @@ struct MStep {
       __syncwarp();  // another lane may have read the transposed element
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        if (exists[e]) {
-          scale[i * width + j + e] = scale[(j + e) * width + i] = static_cast<float>(values[e]);
-        } else {
+        if (!exists[e]) {
           values[e] = i == j + e ? 1.0 : 0.0;
+        } else if (s > 1 || j + e <= i) {  // two lanes of a tile on the diagonal have values of different rounding
+          scale[i * width + j + e] = scale[(j + e) * width + i] = static_cast<float>(values[e]);
         }
       }
       *part(0, owner, s) = {values[0], values[1]};
     }
   }
 
-  // Copies the covariance of a single block from shared memory.
+  // Copies the covariance from shared memory to global memory. A cluster stores it in add_parts.
   __device__ void store_scale() const {
     if (CLUSTER > 1) return;
     const int count = given.width * given.width, quads = warpwise::aligned(given.scale) ? count / 4 : 0;
@@ -213,7 +214,8 @@ struct MStep {
   }
 
   // Inverts the covariance. Returns the thread's part of the logarithm of its determinant minus ridge times the trace
-  // of the inverse.
+  // of the inverse. The sweep has barriers after the last read of the total and the parts, so the inverse may replace
+  // them.
   __device__ double invert() const {
     double matrix[kOwn][2] = {};
 #pragma unroll
@@ -240,15 +242,15 @@ struct MStep {
   // linear and constant of the block's domains. Returns the thread's part of the sum over them of linear · sums - count
   // linear · mean.
   __device__ double multiply() const {
-    constexpr int kTogether = kColumns >= 8 ? 8 : kColumns >= 4 ? 4 : 2;  // warps with columns of their own
-    constexpr int kSets = kWarps / kTogether, kChains = 4;
+    constexpr int kColumnWarps = kColumns >= 8 ? 8 : kColumns >= 4 ? 4 : 2;  // warps with columns of their own
+    constexpr int kSets = kWarps / kColumnWarps, kChains = 4;
     const int width = given.width;
     double scores = 0.0;
-    for (int n = warp % kTogether; n < kColumns; n += kTogether) {
+    for (int n = warp % kColumnWarps; n < kColumns; n += kColumnWarps) {
       double b[kSteps];
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) b[s] = inverse[(8 * n + g) * kInverseRow + 4 * s + q];
-      for (int m = warp / kTogether; 8 * m < own; m += kSets) {
+      for (int m = warp / kColumnWarps; 8 * m < own; m += kSets) {
         const int k = 8 * m + g, d = 8 * n + 2 * q;
         const auto exists = [&](int x) { return k < own && d + x < width; };
         const double* const row = means + min(k, own - 1) * kStride;
@@ -335,9 +337,7 @@ __device__ inline void m_step(Arguments all) {
     all.beta += restart;
     all.new_beta += restart;
   }
-  if (CLUSTER > 1) {
-    all.workspace += restart * (CLUSTER * tiles_of(2 * TILES) * kTileSize + kSide * kSide * TILES * TILES + CLUSTER);
-  }
+  if (CLUSTER > 1) all.workspace += static_cast<long long>(restart) * MStep<TILES, CLUSTER>::kWorkspace;
   MStep<TILES, CLUSTER>(all, shared, dynamic, blockIdx.x % CLUSTER).run();
 }
 
@@ -356,8 +356,8 @@ __global__ void __launch_bounds__(kThreads, 1) potts_m_step_one_block(
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 // The same by a cluster of kBlocks for each restart. workspace: for each restart 64 kBlocks TILES (2 TILES + 1) doubles
-// of parts, 256 TILES^2 of the inverse and kBlocks. Grid: restarts kBlocks. Shared: kScratch + cdiv(domains, kBlocks)
-// (18 TILES + 5) doubles.
+// of parts, 256 TILES^2 of the inverse and kBlocks likelihoods. Grid: restarts kBlocks. Shared: kScratch +
+// cdiv(domains, kBlocks) (18 TILES + 5) doubles.
 template <int TILES>
 __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kBlocks, 1, 1)
     potts_m_step_cluster(const float* counts, const float* sums, const float* total, const float* previous,

@@ -41,7 +41,7 @@ def potts_m_step(
     quarter of ``highest_beta`` long, clipped to [0, ``highest_beta``].
 
     Floating-point tensors have the dtype of ``counts``. Not differentiable. If ``scale`` is not positive definite, the
-    results are NaN. ``rung`` names one kernel of the ladder (float32). Raises ``TypeError`` or ``ValueError`` that
+    likelihood is NaN. ``rung`` names one kernel of the ladder (float32). Raises ``TypeError`` or ``ValueError`` that
     names the argument.
     """
     return _potts_m_step(counts, sums, total, previous, n_points, ridge, derivatives, beta, highest_beta, rung=rung)

@@ -15,10 +15,10 @@ from warpwise.ops.potts_m_step.spec import DTYPES, SPEC
 
 HERE = Path(__file__).parent
 THREADS, WARPS, SIDE, WIDTH = 256, 8, 16, 128  # kThreads, kWarps and kSide; most features
-STATIC = 21 * 1024  # bytes of static shared memory of a block, at most
+STATIC = 21 * 1024  # bytes of static shared memory of a block, at most: k02 has 20,608 with eight tiles of 16
 BLOCKS = 8  # of a cluster of k02 (kBlocks)
-FEWEST_OF_CLUSTER = 24  # domains from which a cluster is faster,
-LEAST_OF_CLUSTER = 1 << 16  # with so many domains * (width, a multiple of SIDE)^2
+# A cluster is faster from so many domains and so many domains * (width, rounded up to a multiple of SIDE)^2.
+FEWEST_OF_CLUSTER, LEAST_OF_CLUSTER = 24, 1 << 16
 
 BLOCK_PER_RESTART = cuda.load(HERE / "k01_block_per_restart.cu")
 SYMMETRIC_SWEEP = cuda.load(HERE / "k02_symmetric_sweep.cu")
@@ -60,7 +60,7 @@ def _clustered(sums: torch.Tensor) -> bool:
     """Whether k02 has a cluster of blocks for each restart."""
     _, domains, width = sums.shape
     many = domains >= FEWEST_OF_CLUSTER and domains * (SIDE * _tiles(width)) ** 2 >= LEAST_OF_CLUSTER
-    many = many or sweep_bytes(domains, width, False) > most_bytes(sums)  # one block cannot hold the means
+    many = many or sweep_bytes(domains, width, False) > most_bytes(sums)  # too much for one block
     return many and requires_capability(sums, 9, 0, "") is None
 
 
@@ -68,10 +68,15 @@ def sweep_bytes(domains: int, width: int, clustered: bool) -> int:
     """Dynamic shared memory of a block of k02: kScratch doubles, and of each domain the count, the mean and its
     products."""
     tiles, row = _tiles(width), SIDE * _tiles(width)
-    parts = 0 if clustered else 64 * tiles * (2 * tiles + 1) * (WARPS // tiles if tiles <= 2 else 1)
+    parts = 0 if clustered else _part(tiles) * (WARPS // tiles if tiles <= 2 else 1)
     inverse = 0 if clustered else row * (row + 4)
     share = cdiv(domains, BLOCKS) if clustered else domains
-    return 8 * (max(row * (row + 2) // 2 + parts, inverse) + share * (18 * tiles + 5))
+    return 8 * (max(row * row // 2 + parts, inverse) + share * (18 * tiles + 5))
+
+
+def _part(tiles: int) -> int:
+    """Doubles of the tiles of 8 x 8 on and below the diagonal."""
+    return 64 * tiles * (2 * tiles + 1)
 
 
 def symmetric_sweep(outputs: Outputs, *args: Any) -> None:
@@ -82,8 +87,7 @@ def symmetric_sweep(outputs: Outputs, *args: Any) -> None:
         _launch(SYMMETRIC_SWEEP, "one_block", 1, size, (), outputs, *args)
         return
     tiles = _tiles(width)
-    parts, inverse = BLOCKS * 64 * tiles * (2 * tiles + 1), (SIDE * tiles) ** 2
-    doubles = restarts * (parts + inverse + BLOCKS)
+    doubles = restarts * (BLOCKS * _part(tiles) + (SIDE * tiles) ** 2 + BLOCKS)  # kWorkspace
     workspace = (cuda.out(sums.new_empty(doubles, dtype=torch.float64)),)
     _launch(SYMMETRIC_SWEEP, "cluster", BLOCKS, size, workspace, outputs, *args)
 
@@ -121,5 +125,5 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k02; k01 if k02's means do not fit in shared memory. PyTorch takes about 25 launches."""
+    """k02; k01 if k02 needs more shared memory than a block may have. PyTorch takes about 25 launches."""
     return first_taking(SPEC, RUNGS, args, "k02_symmetric_sweep", "k01_block_per_restart")
