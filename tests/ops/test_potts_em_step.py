@@ -14,7 +14,7 @@ from tests.sampled import examples
 
 from warpwise import operation, ops
 from warpwise.operation import Case
-from warpwise.ops.potts_em_step import rungs, spec, tiles
+from warpwise.ops.potts_em_step import launches, rungs, spec, tiles
 from warpwise.ops.potts_em_step.reference import reference
 
 WEIGHTED = {"weighted": True, "field": True}
@@ -168,6 +168,37 @@ def test_selections_of_rounded_features(
     rounds_features_too("k07", given_)
 
 
+# One and two units of 64 features, an odd number of vectors; two and three updating warpgroups; domains in one and two
+# units of 64; warps without points; fewer and more edges than are copied ahead, all eight of each point.
+@pytest.mark.parametrize(
+    "n,domains,width,degree,options",
+    [
+        (150, 13, 3, 3, WEIGHTED),
+        (150, 22, 9, 11, {}),
+        (300, 33, 64, 8, {}),
+        (600, 50, 70, 11, WEIGHTED),
+        (300, 77, 50, 8, {"field": True}),
+        (200, 100, 127, 3, {}),
+        (900, 90, 128, 8, {}),
+        (200, 120, 20, 8, {}),
+    ],
+)
+@pytest.mark.one_in(3)
+def test_warpgroups_of_rounded_features(
+    n: int, domains: int, width: int, degree: int, options: dict[str, bool]
+) -> None:
+    given_ = arguments(n, domains, width, 2, degree=degree, bfloat16=True, bfloat16_features=True, **options)
+    rounds_features_too("k09", given_)
+
+
+@pytest.mark.parametrize("domains,width", [(40, 20), (100, 80)])
+def test_warpgroups_with_many_tiles_of_a_block(domains: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tiles of a colour are those of one block, so that its moments are added to shared memory several times."""
+    monkeypatch.setattr(launches, "sm_count", lambda tensor: 1)
+    given_ = arguments(2500, domains, width, 1, degree=8, bfloat16=True, bfloat16_features=True)
+    rounds_features_too("k09", given_)
+
+
 # Rows of 8 and of 16 bytes, whole and padded; one vector of features, an odd and an even number; fewer and more edges
 # than are copied ahead, all eight of each point.
 @pytest.mark.parametrize(
@@ -216,11 +247,14 @@ def rounds_features_too(rung: str, given_: dict[str, Any]) -> None:
         (89, 96),
     ],
 )
+@pytest.mark.parametrize("warpgroups", [False, True])
 @pytest.mark.one_in(3)
-def test_padding_does_not_count(domains: int, pitch: int) -> None:
+def test_padding_does_not_count(warpgroups: bool, domains: int, pitch: int) -> None:
     """NaN in the padding of q changes nothing and stays there, also after one column of zeros; columns of zeros remain
     zeros."""
-    rung = "k07" if domains > 8 else "k08"
+    if warpgroups and pitch < 8:
+        pytest.skip("k09 takes rows of 16 bytes")
+    rung = "k09" if warpgroups else "k07" if domains > 8 else "k08"
     given_ = arguments(60, domains, 5, 1, degree=8, bfloat16=True, bfloat16_features=True, return_derivatives=True)
     given_["features"], found = spec.padded(given_["features"]), list[tuple[torch.Tensor, ...]]()
     for padding, columns in ((0.0, pitch), (0.0, domains), (math.nan, domains), (math.nan, domains + 1)):

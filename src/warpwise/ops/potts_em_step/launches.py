@@ -28,6 +28,7 @@ from warpwise.ops.potts_em_step.tiles import (
     tile_of,
     warp_tile_of,
 )
+from warpwise.ops.potts_em_step.warpgroup_tiles import warpgroup_tile_of
 
 HERE = Path(__file__).parent
 MOST_BLOCKS_AN_SM = 5  # resident blocks of k02, limited by registers
@@ -40,6 +41,7 @@ IN_FRAGMENTS = cuda.load(HERE / "k04_in_fragments.cu")
 GATHER_WARPS = cuda.load(HERE / "k06_gather_warps.cu")
 SELECTION_PRODUCTS = cuda.load(HERE / "k07_selection_products.cu")
 POINT_LANES = cuda.load(HERE / "k08_point_lanes.cu")
+WARPGROUP_PRODUCTS = cuda.load(HERE / "k09_warpgroup_products.cu")
 
 Outputs = tuple[torch.Tensor | None, ...]
 Launch = Callable[..., None]
@@ -254,7 +256,7 @@ def _by_fragments(
 
 
 class RowsLaunch(NamedTuple):
-    """A launch of k07 or k08: its template arguments ``before`` and ``after`` those that both kernels have, blocks of a
+    """A launch of k07 to k09: its template arguments ``before`` and ``after`` those that all three have, blocks of a
     restart, warps and bytes of shared memory of a block, and sums of a lane."""
 
     before: tuple[Any, ...]
@@ -296,6 +298,19 @@ def point_lanes(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest
     _by_rows(outputs, (q, features, *rest), POINT_LANES, "potts_em_step_point_lanes", plan)
 
 
+def warpgroup_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    def plan(shape: Shape, row: Row, most: int, pitch: int) -> RowsLaunch:
+        tile = warpgroup_tile_of(shape.domains, row.words)
+        assert tile is not None  # limits
+        resident = max(1, sm_count(q) // shape.restarts)
+        *numbers, bytes, slots = tile
+        before = *numbers, of_last_vector(shape.domains, q.shape[2])
+        after = (turn_of(tile.tiles, shape.restarts * pitch),)
+        return RowsLaunch(before, after, min(cdiv(most, 64), resident), 4 * (tile.updaters + 1), bytes, slots)
+
+    _by_rows(outputs, (q, features, *rest), WARPGROUP_PRODUCTS, "potts_em_step_warpgroup_products", plan)
+
+
 def _by_rows(
     outputs: Outputs,
     args: tuple[Any, ...],
@@ -303,7 +318,7 @@ def _by_rows(
     kernel: str,
     plan: Callable[[Shape, Row, int, int], RowsLaunch],
 ) -> None:
-    """The launch of k07 and k08. ``plan`` takes the sizes, the rows of features, the points of the largest colour, and
+    """The launch of k07 to k09. ``plan`` takes the sizes, the rows of features, the points of the largest colour, and
     the elements from row to row of q."""
     counts, sums, derivatives, near = outputs
     q, features, linear, constant, *graph, beta, external, _, bounds, temper, _, _ = args

@@ -137,8 +137,11 @@ struct RowLanes {
     }
   }
 
-  // pairs[m][x] of a point to its row.
-  static __device__ void store(__nv_bfloat16* to, const unsigned (&pairs)[TILES][2], int t, int domains) {
+  // pairs[m][x] of a point, lane t: calls each(k, vector, end) for adjacent pairs of domains from k on, of which those
+  // below `end` exist.
+  template <class Each>
+  static __device__ void for_vectors(const unsigned (&pairs)[TILES][2], int t, int domains, const Each& each) {
+    using Four = warpwise::Vector<unsigned, 4>;
 #pragma unroll
     for (int l = 0; l < kLoads; ++l) {
       const int m = first_of(l);
@@ -147,14 +150,20 @@ struct RowLanes {
 #pragma unroll
         for (int x = 0; x < 2; ++x) {
           const int k = domain(m, t, 0, x);
-          if (!complete(l) && k >= domains) continue;
-          store<4>(to + k, {pairs[m][x], pairs[a][x], pairs[b][x], pairs[c][x]}, k, complete(l) ? k + 8 : domains);
+          each(k, Four{pairs[m][x], pairs[a][x], pairs[b][x], pairs[c][x]}, complete(l) ? k + 8 : domains);
         }
-      } else if (const int k = domain(m, t, 0, 0); complete(l) || k < domains) {
-        const int end = complete(l) ? k + 8 : domains;
-        if (width(m) == 2) store<4>(to + k, {pairs[m][0], pairs[a][0], pairs[m][1], pairs[a][1]}, k, end);
-        if (width(m) == 1) store<2>(to + k, {pairs[m][0], pairs[m][1]}, k, end);
+      } else {
+        const int k = domain(m, t, 0, 0), end = complete(l) ? k + 8 : domains;
+        if (width(m) == 2) each(k, Four{pairs[m][0], pairs[a][0], pairs[m][1], pairs[a][1]}, end);
+        if (width(m) == 1) each(k, warpwise::Vector<unsigned, 2>{pairs[m][0], pairs[m][1]}, end);
       }
     }
+  }
+
+  // pairs[m][x] of a point to its row.
+  static __device__ void store(__nv_bfloat16* to, const unsigned (&pairs)[TILES][2], int t, int domains) {
+    for_vectors(pairs, t, domains, [&](int k, const auto& words, int end) {
+      if (k < end) store(to + k, words, k, end);
+    });
   }
 };

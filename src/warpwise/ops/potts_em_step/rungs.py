@@ -30,6 +30,8 @@ from warpwise.ops.potts_em_step.tiles import (
     tile_of,
     warp_tile_of,
 )
+from warpwise.ops.potts_em_step.warpgroup_tiles import MOST_VECTORS as MOST_OF_WARPGROUP
+from warpwise.ops.potts_em_step.warpgroup_tiles import warpgroup_tile_of
 
 MOST_INDEX = 2**31 - 1
 MOST_RESIDENT = 64  # restarts: their blocks are resident at the same time
@@ -142,8 +144,24 @@ def lanes_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None
     return cooperates(q, features, *rest)
 
 
+def warpgroups_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    shape = shape_of(q, features, rest[0])
+    rows = rows_of(q) if q.dtype == torch.bfloat16 else None
+    if rows is None or launches.load_of(rows) < 8:
+        return f"takes q of {torch.bfloat16} whose rows begin at multiples of 16 bytes, as those of empty_rows do"
+    row = launches.words_of(features) if features.dtype == torch.bfloat16 else None
+    if rest[0] is not None and row is None:
+        return f"takes features of {torch.bfloat16} in rows of empty_rows"
+    if row is not None and warpgroup_tile_of(shape.domains, row.words) is None:
+        return (
+            f"takes up to {MOST_DOMAINS} domains, {8 * MOST_OF_WARPGROUP} features, and tiles of points in"
+            f" {SHARED_OF_ONE} bytes of shared memory, not {shape.domains} x {shape.width}"
+        )
+    return requires_hopper(q, "older GPUs have no wgmma") or cooperates(q, features, *rest)
+
+
 def cooperates(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
-    """The limits of cooperative launches: k03, k04, k06, k07 and k08."""
+    """The limits of cooperative launches: k03, k04, k06, k07, k08 and k09."""
     if rest[0] is None:
         return "takes features with linear and constant, not scores"
     if rest[7] is not None:
@@ -237,6 +255,14 @@ RUNGS = (
         "a point for each lane, q and features in bfloat16",
         launches.point_lanes,
         lanes_fit,
+        rows=True,
+        features=True,
+    ),
+    rung(
+        "k09_warpgroup_products",
+        "scores and moments by wgmma, q and features in bfloat16",
+        launches.warpgroup_products,
+        warpgroups_fit,
         rows=True,
         features=True,
     ),

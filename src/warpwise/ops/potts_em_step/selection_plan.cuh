@@ -53,6 +53,31 @@ struct SelectionPlan : AdjacentRows<sizeof(X_) == 2 ? FEATURES_ - 1 : STEPS_> {
   static __device__ void sync() { __syncthreads(); }
 };
 
+// What all points have in common of one domain, for which a thread fills its place in shared memory: the constant of
+// the scores and the field. Threads below 16 TILES have one each.
+template <int TILES>
+struct CommonOfDomain {
+  bool exists;
+  float offset, field;
+
+  // all_fields: external of all points, or null.
+  __device__ CommonOfDomain(const float* constant, const float* all_fields, int domains) {
+    const int own = threadIdx.x, k = RowLanes<TILES>::domain(own / 16, own / 4 % 4, own / 2 % 2, own % 2);
+    exists = own < 16 * TILES && k < domains;
+    offset = exists ? constant[k] : 0.0f;
+    field = exists && all_fields ? all_fields[k] : 0.0f;
+  }
+
+  // offsets: [tile][parity][index][x]; fields: [tile][index][parity][x]. In units of log 2.
+  __device__ void store(float* offsets, float* fields, float sharpness) const {
+    const int own = threadIdx.x;
+    if (own >= 16 * TILES) return;
+    fields[own] = exists ? kLog2E * field : warpwise::minus_infinity();
+    offsets[(own / 16 * 8 + own / 2 % 2 * 4 + own / 4 % 4) * 2 + own % 2] =
+        exists ? sharpness * offset + kLog2E * field : warpwise::minus_infinity();
+  }
+};
+
 // Shared memory of a block; see selection_tile in selection_tiles.py.
 template <class Plan>
 struct SelectionMemory {
@@ -83,9 +108,7 @@ struct SelectionMemory {
                        int words, float sharpness) const {
     using Lanes = RowLanes<Plan::TILES>;
     static_assert(16 * Plan::TILES <= Plan::kThreads, "a thread has one offset");
-    const int own = threadIdx.x, own_domain = Lanes::domain(own / 16, own / 4 % 4, own / 2 % 2, own % 2);
-    const bool exists = own < 16 * Plan::TILES && own_domain < domains;
-    const float offset = exists ? constant[own_domain] : 0.0f, of_all = exists && field ? field[own_domain] : 0.0f;
+    const CommonOfDomain<Plan::TILES> common(constant, field, domains);
     constexpr int kVectors = Plan::kStride / 4;
     for (int i = threadIdx.x; i < Plan::kSides * Plan::kTile * kVectors; i += Plan::kThreads) {
       const bool ones = !Plan::kExact && i % kVectors == Plan::one(words) / 4;
@@ -118,11 +141,7 @@ struct SelectionMemory {
       }
       reinterpret_cast<warpwise::Vector<float, Plan::kOf>*>(coefficients)[at] = parts;
     });
-    if (own < 16 * Plan::TILES) {
-      fields[own] = exists ? kLog2E * of_all : warpwise::minus_infinity();
-      offsets[(own / 16 * 8 + own / 2 % 2 * 4 + own / 4 % 4) * 2 + own % 2] =
-          exists ? sharpness * offset + kLog2E * of_all : warpwise::minus_infinity();
-    }
+    common.store(offsets, fields, sharpness);
   }
 };
 

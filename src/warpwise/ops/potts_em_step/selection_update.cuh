@@ -1,16 +1,16 @@
-// The softmax of k07 for the points of a lane, whose domains are in the four lanes of a group, and the derivatives for
-// beta.
+// The softmax of k07 and k09 for the points of a lane, whose domains are in the four lanes of a group, and the
+// derivatives for beta.
 #pragma once
 
 #include "prior_sums.cuh"
 #include "selection_plan.cuh"
 
-// Sums over the points of a lane: its part of the derivatives.
-template <class Plan, bool FIELDS>
+// Sums over the points of a lane: its part of the derivatives. Memory has the fields of all points.
+template <class Plan, bool FIELDS, class Memory = SelectionMemory<Plan>>
 struct SelectionUpdate {
   static constexpr int TILES = Plan::TILES, GROUPS = Plan::kPair;
   using Lanes = RowLanes<TILES>;
-  const SelectionMemory<Plan>& memory;
+  const Memory& memory;
   int index, domains;
   float strength;  // beta in units of log 2
   float gradient = 0.0f, curvature = 0.0f;
@@ -62,10 +62,23 @@ struct SelectionUpdate {
     return highest;
   }
 
+  // What add_prior adds for the points of GROUPS groups, with a shift of 0.
+  struct Priors {
+    float sums[GROUPS], means[GROUPS], squares[GROUPS];
+  };
+  __device__ void find_priors(Priors& found, const float (&around)[GROUPS][TILES][4],
+                              const float* const (&external)[GROUPS]) const {
+    found = {};
+#pragma unroll
+    for (int j = 0; j < GROUPS; ++j) {
+      add_prior(around[j], external[j], 0.0f, found.sums[j], found.means[j], found.squares[j]);
+    }
+  }
+
   // pairs[j][m][x]: the new probabilities of point `group` of group j in bfloat16; zeros of a point that is not inside.
   __device__ void operator()(float (&scores)[TILES][2][4], const float (&around)[GROUPS][TILES][4],
                              const float* const (&external)[GROUPS], const bool (&inside)[GROUPS], bool slopes,
-                             unsigned (&pairs)[GROUPS][TILES][2]) {
+                             unsigned (&pairs)[GROUPS][TILES][2], const Priors* found = nullptr) {
     float highest[GROUPS], square[GROUPS] = {}, observed[GROUPS] = {};
     float sums[3 * GROUPS] = {};  // of powers, of priors p, of p n
 #pragma unroll
@@ -84,7 +97,13 @@ struct SelectionUpdate {
     lanes_max<1, 4>(highest);
 #pragma unroll
     for (int j = 0; j < GROUPS; ++j) {
-      if (slopes) add_prior(around[j], external[j], 0.0f, sums[GROUPS + j], sums[2 * GROUPS + j], square[j]);
+      if (found) {
+        sums[GROUPS + j] = found->sums[j];
+        sums[2 * GROUPS + j] = found->means[j];
+        square[j] = found->squares[j];
+      } else if (slopes) {
+        add_prior(around[j], external[j], 0.0f, sums[GROUPS + j], sums[2 * GROUPS + j], square[j]);
+      }
 #pragma unroll
       for (int m = 0; m < TILES; ++m) {
 #pragma unroll

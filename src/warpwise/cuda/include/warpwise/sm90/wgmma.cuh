@@ -70,9 +70,12 @@ struct ElementOf<Pair<__nv_fp8_e5m2, __nv_fp8_e4m3>> : Multiplied<Element::e5m2_
 #define WW_NAMES_4 "%0, %1, %2, %3"
 #define WW_NAMES_8 WW_NAMES_4 ", %4, %5, %6, %7"
 #define WW_NAMES_16 WW_NAMES_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
-#define WW_NAMES_32 WW_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define WW_NAMES_48 WW_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-#define WW_NAMES_60 WW_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59"
+#define WW_NAMES_24 WW_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define WW_NAMES_32 WW_NAMES_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define WW_NAMES_40 WW_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define WW_NAMES_48 WW_NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define WW_NAMES_56 WW_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define WW_NAMES_60 WW_NAMES_56 ", %56, %57, %58, %59"
 #define WW_NAMES_64 WW_NAMES_60 ", %60, %61, %62, %63"
 #define WW_NAMES_80 WW_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
 #define WW_NAMES_96 WW_NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
@@ -86,9 +89,12 @@ struct ElementOf<Pair<__nv_fp8_e5m2, __nv_fp8_e4m3>> : Multiplied<Element::e5m2_
 #define WW_SUMS_4(c) WW_SUMS4(c, 0)
 #define WW_SUMS_8(c) WW_SUMS4(c, 0), WW_SUMS4(c, 4)
 #define WW_SUMS_16(c) WW_SUMS16(c, 0)
+#define WW_SUMS_24(c) WW_SUMS_16(c), WW_SUMS4(c, 16), WW_SUMS4(c, 20)
 #define WW_SUMS_32(c) WW_SUMS_16(c), WW_SUMS16(c, 16)
+#define WW_SUMS_40(c) WW_SUMS_32(c), WW_SUMS4(c, 32), WW_SUMS4(c, 36)
 #define WW_SUMS_48(c) WW_SUMS_32(c), WW_SUMS16(c, 32)
-#define WW_SUMS_60(c) WW_SUMS_48(c), WW_SUMS4(c, 48), WW_SUMS4(c, 52), WW_SUMS4(c, 56)
+#define WW_SUMS_56(c) WW_SUMS_48(c), WW_SUMS4(c, 48), WW_SUMS4(c, 52)
+#define WW_SUMS_60(c) WW_SUMS_56(c), WW_SUMS4(c, 56)
 #define WW_SUMS_64(c) WW_SUMS_48(c), WW_SUMS16(c, 48)
 #define WW_SUMS_80(c) WW_SUMS_64(c), WW_SUMS16(c, 64)
 #define WW_SUMS_96(c) WW_SUMS_80(c), WW_SUMS16(c, 80)
@@ -98,34 +104,27 @@ struct ElementOf<Pair<__nv_fp8_e5m2, __nv_fp8_e4m3>> : Multiplied<Element::e5m2_
 #define WW_SUMS_124(c) WW_SUMS_120(c), WW_SUMS4(c, 120)
 #define WW_SUMS_128(c) WW_SUMS_112(c), WW_SUMS16(c, 112)
 
-#define WW_WGMMA(TYPES, CONSTRAINT, SWITCHES, N, COUNT, B, ADDS, TRANS_A, TRANS_B)                         \
-  asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #ADDS                                            \
-               ", 0;\n"                                                                                    \
-               "wgmma.mma_async.sync.aligned.m64n" #N TYPES " {" WW_NAMES_##COUNT "}, %" #COUNT ", %" #B   \
-                                                                                  ", adds" SWITCHES ";\n}" \
-               : WW_SUMS_##COUNT(CONSTRAINT)                                                               \
-               : "l"(a), "l"(b), "r"(static_cast<int>(adds)), "n"(static_cast<int>(A_MN_MAJOR)),           \
+#define WW_WGMMA(TYPES, CONSTRAINT, SWITCHES, N, COUNT, B, ADDS, TRANS_A, TRANS_B)                                 \
+  asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #ADDS ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N TYPES \
+               " {" WW_NAMES_##COUNT "}, %" #COUNT ", %" #B ", adds" SWITCHES ";\n}"                               \
+               : WW_SUMS_##COUNT(CONSTRAINT)                                                                       \
+               : "l"(a), "l"(b), "r"(static_cast<int>(adds)), "n"(static_cast<int>(A_MN_MAJOR)),                   \
                  "n"(static_cast<int>(B_MN_MAJOR)))
 
 // One instruction of N columns: operand numbers of D's COUNT registers, a, b, adds and the two transpose flags.
-#define WW_WIDTH(N, COUNT, B, ADDS, TRANS_A, TRANS_B)                                                                \
-  if constexpr (WIDTH == N) {                                                                                        \
-    if constexpr (kind == Element::bf16)                                                                             \
-      WW_WGMMA("k16.f32.bf16.bf16", "+f", ", 1, 1, %" #TRANS_A ", %" #TRANS_B, N, COUNT, B, ADDS, TRANS_A, TRANS_B); \
-    if constexpr (kind == Element::f16)                                                                              \
-      WW_WGMMA("k16.f32.f16.f16", "+f", ", 1, 1, %" #TRANS_A ", %" #TRANS_B, N, COUNT, B, ADDS, TRANS_A, TRANS_B);   \
-    if constexpr (kind == Element::e4m3)                                                                             \
-      WW_WGMMA("k32.f32.e4m3.e4m3", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B);                            \
-    if constexpr (kind == Element::e5m2)                                                                             \
-      WW_WGMMA("k32.f32.e5m2.e5m2", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B);                            \
-    if constexpr (kind == Element::e4m3_e5m2)                                                                        \
-      WW_WGMMA("k32.f32.e4m3.e5m2", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B);                            \
-    if constexpr (kind == Element::e5m2_e4m3)                                                                        \
-      WW_WGMMA("k32.f32.e5m2.e4m3", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B);                            \
-    if constexpr (kind == Element::s8) WW_WGMMA("k32.s32.s8.s8", "+r", "", N, COUNT, B, ADDS, TRANS_A, TRANS_B);     \
-    if constexpr (kind == Element::tf32)                                                                             \
-      WW_WGMMA("k8.f32.tf32.tf32", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B);                             \
-  }
+#define WW_KIND(KIND, ...) \
+  if constexpr (kind == Element::KIND) WW_WGMMA(__VA_ARGS__);
+#define WW_WIDTH(N, COUNT, B, ADDS, TRANS_A, TRANS_B)                                                                  \
+  if constexpr (WIDTH == N) {                                                                                          \
+    WW_KIND(bf16, "k16.f32.bf16.bf16", "+f", ", 1, 1, %" #TRANS_A ", %" #TRANS_B, N, COUNT, B, ADDS, TRANS_A, TRANS_B) \
+    WW_KIND(f16, "k16.f32.f16.f16", "+f", ", 1, 1, %" #TRANS_A ", %" #TRANS_B, N, COUNT, B, ADDS, TRANS_A, TRANS_B)    \
+    WW_KIND(e4m3, "k32.f32.e4m3.e4m3", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                            \
+    WW_KIND(e5m2, "k32.f32.e5m2.e5m2", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                            \
+    WW_KIND(e4m3_e5m2, "k32.f32.e4m3.e5m2", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                       \
+    WW_KIND(e5m2_e4m3, "k32.f32.e5m2.e4m3", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                       \
+    WW_KIND(s8, "k32.s32.s8.s8", "+r", "", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                                        \
+    WW_KIND(tf32, "k8.f32.tf32.tf32", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                             \
+  } else
 
 // D = A B, or D += A B if `adds`. A (64, K) and B (K, WIDTH) are in shared memory, given by descriptors; K is 32 bytes
 // of elements. An operand is K-major (K along its rows of 128 bytes) or MN-major (M or N along the rows; 2-byte
@@ -136,16 +135,16 @@ template <class T, int WIDTH, bool A_MN_MAJOR = false, bool B_MN_MAJOR = false, 
 __device__ inline void wgmma(typename ElementOf<T>::Sum (&d)[COUNT], unsigned long long a, unsigned long long b,
                              bool adds) {
   constexpr Element kind = ElementOf<T>::value;
-  static_assert(WIDTH == 8 || WIDTH == 16 || WIDTH == 120 || WIDTH == 208 || WIDTH == 240 || WIDTH == 248 ||
-                    (WIDTH % 32 == 0 && WIDTH <= 256),
-                "one of the widths below");
   static_assert(COUNT >= WIDTH / 2, "d holds the WIDTH / 2 sums of a thread");
   static_assert(sizeof(T) == 2 || !(A_MN_MAJOR || B_MN_MAJOR), "only 2-byte elements may be MN-major");
   WW_WIDTH(8, 4, 5, 6, 7, 8)
   WW_WIDTH(16, 8, 9, 10, 11, 12)
   WW_WIDTH(32, 16, 17, 18, 19, 20)
+  WW_WIDTH(48, 24, 25, 26, 27, 28)
   WW_WIDTH(64, 32, 33, 34, 35, 36)
+  WW_WIDTH(80, 40, 41, 42, 43, 44)
   WW_WIDTH(96, 48, 49, 50, 51, 52)
+  WW_WIDTH(112, 56, 57, 58, 59, 60)
   WW_WIDTH(120, 60, 61, 62, 63, 64)
   WW_WIDTH(128, 64, 65, 66, 67, 68)
   WW_WIDTH(160, 80, 81, 82, 83, 84)
@@ -155,6 +154,7 @@ __device__ inline void wgmma(typename ElementOf<T>::Sum (&d)[COUNT], unsigned lo
   WW_WIDTH(240, 120, 121, 122, 123, 124)
   WW_WIDTH(248, 124, 125, 126, 127, 128)
   WW_WIDTH(256, 128, 129, 130, 131, 132)
+  static_assert(WIDTH < 0, "one of the widths above");
 }
 
 #define WW_WGMMA_RS(N, COUNT, A0, A1, A2, A3, B, ADDS)                                      \
