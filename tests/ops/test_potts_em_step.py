@@ -199,6 +199,37 @@ def test_warpgroups_with_many_tiles_of_a_block(domains: int, width: int, monkeyp
     rounds_features_too("k09", given_)
 
 
+# Rows of 8 and of 16 bytes; loads of eight and of 16 bytes per lane, and vectors of a load that do not exist; moments in
+# registers and in shared memory; fewer and more edges than are copied ahead, all eight of each point.
+@pytest.mark.parametrize(
+    "n,domains,width,degree,options",
+    [
+        (300, 40, 16, 8, {}),
+        (150, 16, 3, 3, {"field": True}),
+        (150, 24, 9, 11, {}),
+        (600, 56, 20, 11, {"field": True}),
+        (900, 96, 20, 8, {}),
+        (300, 72, 5, 8, {"field": True}),
+        (200, 104, 16, 3, {}),
+        (900, 128, 20, 8, {}),
+    ],
+)
+@pytest.mark.one_in(3)
+def test_eight_lanes_of_rounded_features(
+    n: int, domains: int, width: int, degree: int, options: dict[str, bool]
+) -> None:
+    given_ = arguments(n, domains, width, 2, degree=degree, bfloat16=True, bfloat16_features=True, **options)
+    rounds_features_too("k10", given_)
+
+
+def test_eight_lanes_with_many_tiles_of_a_warp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tiles of a colour are those of one block: rows are loaded ahead, and kept moments added several times."""
+    monkeypatch.setattr(launches, "sm_count", lambda tensor: 1)
+    for domains, width in ((80, 6), (80, 20)):
+        given_ = arguments(2500, domains, width, 1, degree=8, bfloat16=True, bfloat16_features=True)
+        rounds_features_too("k10", given_)
+
+
 # Rows of 8 and of 16 bytes, whole and padded; one vector of features, an odd and an even number; fewer and more edges
 # than are copied ahead, all eight of each point.
 @pytest.mark.parametrize(

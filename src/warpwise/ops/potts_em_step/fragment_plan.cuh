@@ -54,6 +54,8 @@ struct FragmentMemory {
     others = sums_of_parts + 32 * Plan::kMoments * Plan::kParts;
   }
 
+  __device__ float offset(int m, int group, int h) const { return offsets[(8 * m + group) * 2 + h]; }
+
   // All logits are in units of log 2. `field`: external of all points, or null.
   template <class Lane>
   __device__ void fill(const float* linear, const float* constant, const float* field, int domains, int width,

@@ -4,11 +4,12 @@
 #include "fragment_plan.cuh"
 #include "prior_sums.cuh"
 
-// Sums over the points of a lane: the counts of its domains, and its part of the derivatives.
-template <class Plan, class Lane, bool FIELDS>
+// Sums over the points of a lane: the counts of its domains, and its part of the derivatives. Memory has the offsets
+// and the fields of all points.
+template <class Plan, class Lane, bool FIELDS, class Memory = FragmentMemory<Plan>>
 struct FragmentUpdate {
   static constexpr int TILES = Plan::TILES;
-  const FragmentMemory<Plan>& memory;
+  const Memory& memory;
   int group, domains;
   float strength;  // beta in units of log 2
   float count[TILES][2] = {}, gradient = 0.0f, curvature = 0.0f;
@@ -64,7 +65,8 @@ struct FragmentUpdate {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           float& score = scores[m][2 * h + first + p];
-          const float offset = memory.offsets[(8 * m + group) * 2 + h] + (FIELDS ? field_of(external[p], m, h) : 0.0f);
+          float offset = memory.offset(m, group, h);
+          if (FIELDS) offset += field_of(external[p], m, h);
           score += strength * around[p][m][h] + offset;
           highest[p] = fmaxf(highest[p], score);
         }

@@ -13,6 +13,7 @@ import torch
 from warpwise import cuda
 from warpwise.arguments.values import argument_for, as_tuple, copy_back, map_tensors, output_for, single
 from warpwise.operation import cdiv, sm_count
+from warpwise.ops.potts_em_step.eight_tiles import eight_tile_of
 from warpwise.ops.potts_em_step.lane_tiles import lane_tile_of
 from warpwise.ops.potts_em_step.selection_tiles import Row, of_last_vector, selection_tile_of, turn_of
 from warpwise.ops.potts_em_step.spec import rows_of
@@ -42,6 +43,7 @@ GATHER_WARPS = cuda.load(HERE / "k06_gather_warps.cu")
 SELECTION_PRODUCTS = cuda.load(HERE / "k07_selection_products.cu")
 POINT_LANES = cuda.load(HERE / "k08_point_lanes.cu")
 WARPGROUP_PRODUCTS = cuda.load(HERE / "k09_warpgroup_products.cu")
+EIGHT_LANES = cuda.load(HERE / "k10_eight_lanes.cu")
 
 Outputs = tuple[torch.Tensor | None, ...]
 Launch = Callable[..., None]
@@ -256,7 +258,7 @@ def _by_fragments(
 
 
 class RowsLaunch(NamedTuple):
-    """A launch of k07 to k09: its template arguments ``before`` and ``after`` those that all three have, blocks of a
+    """A launch of k07 to k10: its template arguments ``before`` and ``after`` those that all have, blocks of a
     restart, warps and bytes of shared memory of a block, and sums of a lane."""
 
     before: tuple[Any, ...]
@@ -311,6 +313,17 @@ def warpgroup_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor
     _by_rows(outputs, (q, features, *rest), WARPGROUP_PRODUCTS, "potts_em_step_warpgroup_products", plan)
 
 
+def eight_lanes(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    def plan(shape: Shape, row: Row, most: int, pitch: int) -> RowsLaunch:
+        tile = eight_tile_of(shape.domains, row.words)
+        assert tile is not None  # limits
+        resident = max(1, sm_count(q) // shape.restarts)
+        *numbers, bytes, slots = tile
+        return RowsLaunch(tuple(numbers), (), min(cdiv(most, 16), resident), tile.warps, bytes, slots)
+
+    _by_rows(outputs, (q, features, *rest), EIGHT_LANES, "potts_em_step_eight_lanes", plan)
+
+
 def _by_rows(
     outputs: Outputs,
     args: tuple[Any, ...],
@@ -318,7 +331,7 @@ def _by_rows(
     kernel: str,
     plan: Callable[[Shape, Row, int, int], RowsLaunch],
 ) -> None:
-    """The launch of k07 to k09. ``plan`` takes the sizes, the rows of features, the points of the largest colour, and
+    """The launch of k07 to k10. ``plan`` takes the sizes, the rows of features, the points of the largest colour, and
     the elements from row to row of q."""
     counts, sums, derivatives, near = outputs
     q, features, linear, constant, *graph, beta, external, _, bounds, temper, _, _ = args

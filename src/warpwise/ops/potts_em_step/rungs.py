@@ -8,9 +8,11 @@ from typing import Any
 import torch
 
 from warpwise.device.limits import requires_hopper
-from warpwise.operation import make_rung
+from warpwise.operation import cdiv, make_rung
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_em_step import launches
+from warpwise.ops.potts_em_step.eight_tiles import WARPS as EIGHT_WARPS
+from warpwise.ops.potts_em_step.eight_tiles import eight_tile_of
 from warpwise.ops.potts_em_step.lane_tiles import MOST_VECTORS, lane_tile_of
 from warpwise.ops.potts_em_step.launches import HERE, MOST_COLOURS, padded
 from warpwise.ops.potts_em_step.reference import domains_of
@@ -160,8 +162,29 @@ def warpgroups_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str |
     return requires_hopper(q, "older GPUs have no wgmma") or cooperates(q, features, *rest)
 
 
+def eight_lanes_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    shape = shape_of(q, features, rest[0])
+    rows = rows_of(q) if q.dtype == torch.bfloat16 else None
+    if rows is None or launches.load_of(rows) < 8 or q.shape[2] < cdiv(shape.domains, 8) * 8:
+        return (
+            f"takes q of {torch.bfloat16} whose rows begin at multiples of 16 bytes and have columns of zeros up to a"
+            f" multiple of 8, as `rows_of` those of empty_rows"
+        )
+    row = launches.words_of(features) if features.dtype == torch.bfloat16 else None
+    if rest[0] is not None and row is None:
+        return f"takes features of {torch.bfloat16} in rows of empty_rows"
+    if row is not None and eight_tile_of(shape.domains, row.words) is None:
+        return (
+            f"takes up to {MOST_DOMAINS} domains, and moments of {EIGHT_WARPS} warps in {SHARED_OF_ONE} bytes of shared"
+            f" memory, not {shape.domains} x {shape.width}"
+        )
+    if rest[4] is not None:
+        return "takes no weights"
+    return cooperates(q, features, *rest)
+
+
 def cooperates(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
-    """The limits of cooperative launches: k03, k04, k06, k07, k08 and k09."""
+    """The limits of cooperative launches: k03, k04 and k06 to k10."""
     if rest[0] is None:
         return "takes features with linear and constant, not scores"
     if rest[7] is not None:
@@ -263,6 +286,14 @@ RUNGS = (
         "scores and moments by wgmma, q and features in bfloat16",
         launches.warpgroup_products,
         warpgroups_fit,
+        rows=True,
+        features=True,
+    ),
+    rung(
+        "k10_eight_lanes",
+        "eight adjacent lanes load a row of q, q and features in bfloat16",
+        launches.eight_lanes,
+        eight_lanes_fit,
         rows=True,
         features=True,
     ),

@@ -49,6 +49,12 @@ struct SelectionPlan : AdjacentRows<sizeof(X_) == 2 ? FEATURES_ - 1 : STEPS_> {
   // The column of ones: the first after the vectors of 16 bytes that hold `words` words.
   static __device__ int one(int words) { return (words + 3) / 4 * 4 * kInWord; }
 
+  // The point of a column of q^T, and the domain of row `row` + 8 `upper` of tile m of the moments.
+  static __device__ int point_at(int column) { return column; }
+  static __device__ int domain_of(int m, int row, int upper) {
+    return RowLanes<TILES>::domain(m, row / 2, row % 2, upper);
+  }
+
   // All threads.
   static __device__ void sync() { __syncthreads(); }
 };

@@ -179,7 +179,7 @@ struct SelectionMoments {
       const bool ones = Plan::FEATURES > Plan::kFull && tile == Plan::kFull;
       unsigned whole[2] = {};
       if (Plan::kExact && !(Plan::kOwn && ones)) {
-        const unsigned place = Plan::place(threadIdx.x % (8 * Plan::kPair), 0);
+        const unsigned place = Plan::place(Plan::point_at(threadIdx.x % (8 * Plan::kPair)), 0);
         load_transposed(whole, warpwise::shared_address(x) + Plan::moved(place, ones ? 0 : tile));
       }
 #pragma unroll

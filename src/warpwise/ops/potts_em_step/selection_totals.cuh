@@ -24,7 +24,7 @@ __device__ inline void add_partials(float* shared, const float* partials, float*
     const int counted = slot - Plan::kMoments;
     if (counted < 0) {  // [tile][tile of features][lane][4]: row `of / 4` of the transposed pairs x
       const int at = 32 * slot + lane, of = at / 4 % 32, m = at / (128 * Plan::FEATURES);
-      const int k = RowLanes<Plan::TILES>::domain(m, of / 8, of / 4 % 2, at % 4 / 2);
+      const int k = Plan::domain_of(m, of / 4, at % 4 / 2);
       const int d = at / 128 % Plan::FEATURES * 8 + 2 * (of % 4) + at % 2;
       if (k < domains && d < width) sums[(static_cast<long long>(restart) * domains + k) * width + d] = total;
       if (k < domains && d == one) counts[restart * domains + k] = total;
