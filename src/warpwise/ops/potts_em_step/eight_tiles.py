@@ -15,7 +15,8 @@ MOST_KEPT = 12  # tiles of 16 domains x 8 features of the moments that a warp ke
 
 class EightTile(NamedTuple):
     """k10: ``warps`` of a block of 16 points each, ``tiles`` of 16 domains, an even number, ``steps`` of 16 features,
-    tiles of ``features`` of the moments, rows in ``flight``; a warp ``keeps`` moments in registers. Bytes of shared memory of a block, and sums of a lane."""
+    tiles of ``features`` of the moments, rows in ``flight``. A warp ``keeps`` moments in registers. Bytes of shared
+    memory of a block, and sums of a lane."""
 
     warps: int
     tiles: int

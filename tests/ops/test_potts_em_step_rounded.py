@@ -1,0 +1,173 @@
+"""The rungs of potts_em_step that take q and features in bfloat16: k07 to k10."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from tests.ops.potts_em_step import WEIGHTED, arguments, rounds_features_too
+
+from warpwise import ops
+from warpwise.ops.potts_em_step import launches, spec
+
+
+# Rows of 8 bytes and of vectors of 16 bytes; one and several steps; more tiles of a colour than warps, whose rows are
+# loaded ahead; moments of a warp's own points, and of several warps.
+@pytest.mark.parametrize(
+    "n,domains,width,degree,options",
+    [
+        (150, 13, 3, 3, WEIGHTED),
+        (150, 7, 30, 8, {}),
+        (150, 22, 9, 11, {}),
+        (300, 32, 16, 8, {}),
+        (600, 40, 10, 8, {}),
+        (600, 50, 16, 11, WEIGHTED),
+        (150, 59, 70, 11, WEIGHTED),
+        (300, 77, 50, 8, {"field": True}),
+        (200, 100, 127, 3, {}),
+    ],
+)
+@pytest.mark.one_in(3)
+def test_selections_of_rounded_features(
+    n: int, domains: int, width: int, degree: int, options: dict[str, bool]
+) -> None:
+    given_ = arguments(n, domains, width, 2, degree=degree, bfloat16=True, bfloat16_features=True, **options)
+    rounds_features_too("k07", given_)
+
+
+# One and two units of 64 features, an odd number of vectors; two and three updating warpgroups; domains in one and two
+# units of 64; warps without points; fewer and more edges than are copied ahead, all eight of each point.
+@pytest.mark.parametrize(
+    "n,domains,width,degree,options",
+    [
+        (150, 13, 3, 3, WEIGHTED),
+        (150, 22, 9, 11, {}),
+        (300, 33, 64, 8, {}),
+        (600, 50, 70, 11, WEIGHTED),
+        (300, 77, 50, 8, {"field": True}),
+        (200, 100, 127, 3, {}),
+        (900, 90, 128, 8, {}),
+        (200, 120, 20, 8, {}),
+    ],
+)
+@pytest.mark.one_in(3)
+def test_warpgroups_of_rounded_features(
+    n: int, domains: int, width: int, degree: int, options: dict[str, bool]
+) -> None:
+    given_ = arguments(n, domains, width, 2, degree=degree, bfloat16=True, bfloat16_features=True, **options)
+    rounds_features_too("k09", given_)
+
+
+@pytest.mark.parametrize("domains,width", [(40, 20), (100, 80)])
+def test_warpgroups_with_many_tiles_of_a_block(domains: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tiles of a colour are those of one block, so that its moments are added to shared memory several times."""
+    monkeypatch.setattr(launches, "sm_count", lambda tensor: 1)
+    given_ = arguments(2500, domains, width, 1, degree=8, bfloat16=True, bfloat16_features=True)
+    rounds_features_too("k09", given_)
+
+
+# Rows of 8 and of 16 bytes; loads of eight and of 16 bytes per lane, and vectors of a load that do not exist; moments
+# in registers and in shared memory; fewer and more edges than are copied ahead, all eight of each point.
+@pytest.mark.parametrize(
+    "n,domains,width,degree,options",
+    [
+        (300, 40, 16, 8, {}),
+        (150, 16, 3, 3, {"field": True}),
+        (150, 24, 9, 11, {}),
+        (600, 56, 20, 11, {"field": True}),
+        (900, 96, 20, 8, {}),
+        (300, 72, 5, 8, {"field": True}),
+        (200, 104, 16, 3, {}),
+        (900, 128, 20, 8, {}),
+    ],
+)
+@pytest.mark.one_in(3)
+def test_eight_lanes_of_rounded_features(
+    n: int, domains: int, width: int, degree: int, options: dict[str, bool]
+) -> None:
+    given_ = arguments(n, domains, width, 2, degree=degree, bfloat16=True, bfloat16_features=True, **options)
+    rounds_features_too("k10", given_)
+
+
+def test_eight_lanes_with_many_tiles_of_a_warp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tiles of a colour are those of one block: rows are loaded ahead, and kept moments added several times."""
+    monkeypatch.setattr(launches, "sm_count", lambda tensor: 1)
+    for domains, width in ((80, 6), (80, 20)):
+        given_ = arguments(2500, domains, width, 1, degree=8, bfloat16=True, bfloat16_features=True)
+        rounds_features_too("k10", given_)
+
+
+# Rows of 8 and of 16 bytes, whole and padded; one vector of features, an odd and an even number; fewer and more edges
+# than are copied ahead, all eight of each point.
+@pytest.mark.parametrize(
+    "n,domains,width,degree,options",
+    [
+        (300, 8, 16, 8, {}),
+        (150, 7, 30, 3, WEIGHTED),
+        (200, 3, 5, 8, {}),
+        (350, 8, 50, 11, {}),
+        (300, 5, 128, 8, {"field": True}),
+        (200, 4, 24, 12, WEIGHTED),
+    ],
+)
+@pytest.mark.one_in(3)
+def test_lanes_of_rounded_features(n: int, domains: int, width: int, degree: int, options: dict[str, bool]) -> None:
+    given_ = arguments(n, domains, width, 2, degree=degree, bfloat16=True, bfloat16_features=True, **options)
+    rounds_features_too("k08", given_)
+
+
+# Rows that are an odd multiple of 16 bytes apart, multiples of 32 and of 64 bytes; last vectors of four with one and
+# three domains, of eight with one to seven; a lane for each point.
+@pytest.mark.parametrize(
+    "domains,pitch",
+    [
+        (3, 4),
+        (5, 8),
+        (13, 16),
+        (18, 32),
+        (43, 48),
+        (51, 56),
+        (52, 64),
+        (58, 64),
+        (61, 64),
+        (62, 64),
+        (63, 64),
+        (75, 80),
+        (89, 96),
+    ],
+)
+@pytest.mark.parametrize("warpgroups", [False, True])
+@pytest.mark.one_in(3)
+def test_padding_does_not_count(warpgroups: bool, domains: int, pitch: int) -> None:
+    """NaN in the padding of q changes nothing and stays there, also after one column of zeros; columns of zeros remain
+    zeros."""
+    if warpgroups and pitch < 8:
+        pytest.skip("k09 takes rows of 16 bytes")
+    rung = "k09" if warpgroups else "k07" if domains > 8 else "k08"
+    given_ = arguments(60, domains, 5, 1, degree=8, bfloat16=True, bfloat16_features=True, return_derivatives=True)
+    given_["features"], found = spec.padded(given_["features"]), list[tuple[torch.Tensor, ...]]()
+    for padding, columns in ((0.0, pitch), (0.0, domains), (math.nan, domains), (math.nan, domains + 1)):
+        rows = torch.full((60, 1, pitch), padding, dtype=torch.bfloat16)
+        rows[..., domains:columns] = 0
+        before = rows.clone()
+        q = rows[..., :domains].copy_(given_["q"])
+        outputs = ops.potts_em_step(**{**given_, "q": rows[..., :columns]}, rung=rung)
+        found.append((q.clone(), *(part for part in outputs if part is not None)))
+        torch.testing.assert_close(rows[..., domains:], before[..., domains:], equal_nan=True)
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            assert torch.equal(one, two)
+
+
+def test_rounded_features_that_no_kernel_takes() -> None:
+    """PyTorch computes, and a rung by name says what it takes."""
+    given_ = arguments(40, 20, 3, bfloat16=True, bfloat16_features=True)
+    before = given_["q"].clone()
+    counts = ops.potts_em_step(**given_)[0]
+    assert counts is not None and counts.dtype == torch.float32 and not torch.equal(given_["q"], before)
+    with pytest.raises(ValueError, match="features of torch.bfloat16 in rows of empty_rows"):
+        ops.potts_em_step(**{**given_, "q": spec.padded(given_["q"])}, rung="k07")
+    few = arguments(40, 4, 8, bfloat16=True, bfloat16_features=True)
+    with pytest.raises(ValueError, match="features of torch.float32, not torch.bfloat16"):
+        ops.potts_em_step(**few, rung="k03")
