@@ -22,11 +22,15 @@ iteration of EM (potts_em_step with the derivatives for beta, then potts_m_step)
 
 and the peak memory that a fit adds, in units of X. Iterations are timed in CUDA graphs, one after another in each of
 several rounds; the median is shown.
+
+With ``--rungs k07,k09`` these rungs of potts_em_step are timed in turn with the others where they take the arguments,
+and no fit is made. Their q, counts and sums after one step are compared with those of the rung that is chosen.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import random
@@ -49,6 +53,7 @@ from warpwise.ops.potts_em_step.spec import rows_of
 ROUNDS, CALLS = 7, 4  # calls in a graph
 DEGREE = 8  # neighbours of a point
 COPIED = 1 << 28  # floats
+MOST_DIFFERENCE = 0.02  # of results of two rungs that round q to bfloat16, colour after colour
 TF32_PRODUCTS = 3  # of four of the parts of two floats: the fourth is below float32's rounding
 
 
@@ -67,6 +72,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--shape", action="append", default=[], help="points of a side of the grid, features, domains")
     options.add_argument("--elements", type=int, default=200_000_000)
     options.add_argument("--seconds", type=float, default=600.0, help="seconds after which no further shape is begun")
+    options.add_argument("--rungs", default="", help="rungs of potts_em_step that are timed too, separated by commas")
     options.add_argument("--json", type=Path)
     return options
 
@@ -150,12 +156,15 @@ def kmeans_iteration(X: torch.Tensor, centres: torch.Tensor) -> tuple[str, Calla
 
 class Iteration(NamedTuple):
     """``least``: the cost with features in float32 and q in bfloat16. ``stored``: with the dtypes that are used.
-    ``dtypes``: of q and of the features. ``step``: potts_em_step. ``run``: an iteration."""
+    ``dtypes``: of q and of the features. ``step``: potts_em_step of given q, and a rung or None for the chosen one.
+    ``q``: that it changes. ``takes``: why a rung does not take the arguments, or None. ``run``: an iteration."""
 
     least: Cost
     stored: Cost
     dtypes: tuple[str, str]
-    step: Callable[[], Any]
+    step: Callable[[torch.Tensor, str | None], Any]
+    q: torch.Tensor
+    takes: Callable[[str], str | None]
     run: Callable[[], Any]
 
 
@@ -172,22 +181,42 @@ def em_iteration(X: torch.Tensor, graph: Graph, centres: torch.Tensor) -> Iterat
     features = in_bfloat16(X) if saves_time(X, graph, k, n) else X
     args = (linear, constant, *edges, beta, external, None, bounds, 1.0, True, False)
     stored = q if rows is None else rows.copy_(q)
-    cost, whole = operation.get("potts_em_step").spec.cost, stored if rows is None else rows_of(rows)
-    costs = cost(q.bfloat16(), X, *args), cost(stored, features, *args)
+    op, whole = operation.get("potts_em_step"), stored if rows is None else rows_of(rows)
+    assert whole is not None
+    costs = op.spec.cost(q.bfloat16(), X, *args), op.spec.cost(stored, features, *args)
     dtypes = tuple(str(part.dtype).removeprefix("torch.") for part in (stored, features))
     total = X.T @ X
 
-    def step() -> Any:
-        return ops.potts_em_step(whole, features, *args)
+    def step(q: torch.Tensor, rung: str | None) -> Any:
+        return ops.potts_em_step(q, features, *args, rung=rung)
+
+    def takes(rung: str) -> str | None:
+        return op.unsupported(op.rung(rung), whole, features, *args)
 
     def iterate() -> Any:
-        counts, sums, slopes, _ = step()
+        counts, sums, slopes, _ = step(whole, None)
         return ops.potts_m_step(counts, sums, total, centres[None], n, RIDGE, slopes, beta, MAX_STRENGTH / DEGREE)
 
-    return Iteration(*costs, dtypes, step, iterate)
+    return Iteration(*costs, dtypes, step, whole, takes, iterate)
 
 
-def measured(side: int, features: int, domains: int, rates: Rates) -> dict[str, Any]:
+def difference(em: Iteration, rung: str) -> float:
+    """The largest difference of a rung's q, counts and sums after a step from those of the chosen rung, the last two
+    relative to the largest count and sum. Raises ``RuntimeError`` if it is above ``MOST_DIFFERENCE``."""
+    results = []
+    for name in (None, rung):
+        q = em.q.clone()
+        counts, sums, *_ = em.step(q, name)
+        results.append((q.float(), counts, sums))
+    pairs = list(zip(*results, strict=True))
+    scales = (1.0, *(float(chosen.abs().max()) for chosen, _ in pairs[1:]))
+    found = max(float((a - b).abs().max()) / scale for (a, b), scale in zip(pairs, scales, strict=True))
+    if not found <= MOST_DIFFERENCE:
+        raise RuntimeError(f"{rung}: results differ by {found:.2g} from those of the chosen rung")
+    return found
+
+
+def measured(side: int, features: int, domains: int, rates: Rates, rungs: list[str]) -> dict[str, Any]:
     """A row for the grid of side x side points, which has four colours."""
     generator = torch.Generator("cuda").manual_seed(0)
     centres = torch.randn(domains, features, device="cuda", generator=generator) * 2
@@ -198,7 +227,13 @@ def measured(side: int, features: int, domains: int, rates: Rates) -> dict[str, 
     em = em_iteration(X, graph.by_colour[1], centres)
     (row["q"], row["x"]), cost = em.dtypes, em.least
     row["kmeans"], kmeans = kmeans_iteration(X, centres)
-    row["em_s"], row["step_s"], row["kmeans_s"] = medians([em.run, em.step, kmeans])
+    taking = [rung for rung in rungs if em.takes(rung) is None]
+    differences = {rung: difference(em, rung) for rung in taking}
+    steps = [functools.partial(em.step, em.q, rung) for rung in (None, *taking)]
+    calls = [em.run, kmeans, *steps]
+    row["em_s"], row["kmeans_s"], row["step_s"], *others = medians(calls)
+    if rungs:
+        row["rungs_s"], row["differences"] = dict(zip(taking, others, strict=True)), differences
     moved, computed, waits = cost.bytes / rates.copy, TF32_PRODUCTS * cost.flops / rates.product, rates.barriers
     row["floors_s"] = {"bytes": moved, "arithmetic": computed, "waits": waits}
     row["floors_s"]["bytes_as_stored"] = em.stored.bytes / rates.copy
@@ -206,15 +241,15 @@ def measured(side: int, features: int, domains: int, rates: Rates) -> dict[str, 
     row["step_over_floor"] = row["step_s"] / moved
     row["em_over_floor_with_waits"] = row["em_s"] / (moved + waits)
     row["em_over_all_floors"] = row["em_s"] / (max(moved, computed) + waits)
-    del em, kmeans
-    for _ in range(2):  # the first fit compiles kernels
+    del em, kmeans, steps, calls
+    for _ in range(0 if rungs else 2):  # the first fit compiles kernels
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before, start = torch.cuda.memory_allocated(), time.perf_counter()
         SpatialMixture(domains, random_state=0).fit(X, graph=graph)
         torch.cuda.synchronize()
         row["fit_s"] = time.perf_counter() - start
-    row["memory_per_x"] = (torch.cuda.max_memory_allocated() - before) / X.nbytes
+        row["memory_per_x"] = (torch.cuda.max_memory_allocated() - before) / X.nbytes
     return row
 
 
@@ -227,10 +262,11 @@ def main() -> None:
         f" a launch with four grid barriers {rates.barriers * 1e6:.1f} µs"
     )
     chosen = [tuple(map(int, shape.split(","))) for shape in given.shape]
+    rungs = [rung for rung in given.rungs.split(",") if rung]
     for shape in (*chosen, *drawn(given.count, given.seed, given.elements)):
         if time.perf_counter() - start > given.seconds:
             break
-        row = {"drawn": len(rows) >= len(chosen)} | measured(*shape, rates)
+        row = {"drawn": len(rows) >= len(chosen)} | measured(*shape, rates, rungs)
         rows.append(row)
         print(
             f"N {row['points']:>9,} D {row['features']:>3} K {row['domains']:>3}, q {row['q']}, X {row['x']}:"
@@ -238,8 +274,9 @@ def main() -> None:
             f" {row['em_over_floor']:5.2f} x its floor (step {row['step_over_floor']:.2f}),"
             f" {row['em_over_floor_with_waits']:5.2f} with waits,"
             f" {row['em_over_all_floors']:5.2f} with arithmetic too,"
-            f" {row['em_over_kmeans']:5.2f} x {row['kmeans']};"
-            f" fit {row['fit_s'] * 1e3:8.1f} ms, {row['memory_per_x']:5.2f} X",
+            f" {row['em_over_kmeans']:5.2f} x {row['kmeans']}"
+            + (f"; fit {row['fit_s'] * 1e3:8.1f} ms, {row['memory_per_x']:5.2f} X" if "fit_s" in row else "")
+            + "".join(f"; {rung} {seconds * 1e6:.1f} µs" for rung, seconds in row.get("rungs_s", {}).items()),
             flush=True,
         )
         if given.json:
