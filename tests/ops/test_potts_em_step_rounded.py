@@ -168,6 +168,15 @@ def test_rounded_features_that_no_kernel_takes() -> None:
     assert counts is not None and counts.dtype == torch.float32 and not torch.equal(given_["q"], before)
     with pytest.raises(ValueError, match="features of torch.bfloat16 in rows of empty_rows"):
         ops.potts_em_step(**{**given_, "q": spec.padded(given_["q"])}, rung="k07")
+    whole = {**given_, "q": spec.padded(given_["q"]), "features": spec.padded(given_["features"])}
+    with pytest.raises(ValueError, match="k10_eight_lanes takes q with columns of zeros up to 24"):
+        ops.potts_em_step(**whole, rung="k10")
+    weighted = arguments(40, 16, 8, bfloat16=True, bfloat16_features=True, weighted=True)
+    with pytest.raises(ValueError, match="k10_eight_lanes takes no weights"):
+        ops.potts_em_step(**weighted, rung="k10")
+    wide = arguments(40, 16, 136, bfloat16=True, bfloat16_features=True)
+    with pytest.raises(ValueError, match="k09_warpgroup_products takes up to 128 domains, 128 features"):
+        ops.potts_em_step(**wide, rung="k09")
     few = arguments(40, 4, 8, bfloat16=True, bfloat16_features=True)
     with pytest.raises(ValueError, match="features of torch.float32, not torch.bfloat16"):
         ops.potts_em_step(**few, rung="k03")

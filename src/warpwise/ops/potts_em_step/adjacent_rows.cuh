@@ -27,6 +27,20 @@ __device__ inline float coefficient_part(int e, float first, float second) {
   return __uint_as_float(*reinterpret_cast<const unsigned*>(&of));
 }
 
+// Eight coefficients, of which each part is four words.
+struct EightCoefficients {
+  float at[8];
+
+  __device__ warpwise::Float4 part(int e, float sharpness) const {
+    warpwise::Float4 words;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      words.at[i] = coefficient_part(e, sharpness * at[2 * i], sharpness * at[2 * i + 1]);
+    }
+    return words;
+  }
+};
+
 // A lane's fragment of coefficients: both parts of columns 0 and 1, and of columns 8 and 9.
 __device__ inline warpwise::Float4 coefficient_parts(const warpwise::Float4& values, float sharpness) {
   warpwise::Float4 parts;

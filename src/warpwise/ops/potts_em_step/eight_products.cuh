@@ -25,15 +25,12 @@ struct EightMemory : SelectionMemory<Plan> {
   __device__ void fill(const float* linear, const float* constant, const float* field, int domains, int width,
                        float sharpness) const {
     using Lanes = typename Plan::Lanes;
-    struct Eight {
-      float at[8];
-    };
     fill_zeros<Plan::kThreads>(this->tiles, 2 * Plan::kTile * Plan::kStride);
     fill_zeros<Plan::kThreads>(this->sums_of_parts, 32 * Plan::kMoments * Plan::kParts);
     // Fragment `at`, [step][tile][lane]: columns 0, 1, 8 and 9 of features of two domains.
     const auto load = [&](int at) {
       const int lane = at % 32, m = at / 32 % Plan::TILES, d = 16 * (at / (32 * Plan::TILES)) + 2 * (lane % 4);
-      Eight values;
+      EightCoefficients values;
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         const int k = Lanes::domain(m, lane / 4, i / 2 % 2), column = d + i / 4 * 8 + i % 2;
@@ -42,15 +39,11 @@ struct EightMemory : SelectionMemory<Plan> {
       return values;
     };
     constexpr int kFragments = 32 * Plan::STEPS * Plan::TILES;
-    fill_in_batches<kFragments, Plan::kThreads>(load, [&](int at, const Eight& values) {
+    fill_in_batches<kFragments, Plan::kThreads>(load, [&](int at, const EightCoefficients& values) {
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
-        warpwise::Float4 words;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          words.at[i] = coefficient_part(part, sharpness * values.at[2 * i], sharpness * values.at[2 * i + 1]);
-        }
-        reinterpret_cast<warpwise::Float4*>(this->coefficients)[(at / 32 * 2 + part) * 32 + at % 32] = words;
+        reinterpret_cast<warpwise::Float4*>(this->coefficients)[(at / 32 * 2 + part) * 32 + at % 32] =
+            values.part(part, sharpness);
       }
     });
     for (int i = threadIdx.x; i < 16 * Plan::TILES; i += Plan::kThreads) {

@@ -146,15 +146,21 @@ def lanes_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None
     return cooperates(q, features, *rest)
 
 
-def warpgroups_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
-    shape = shape_of(q, features, rest[0])
+def in_rounded_rows(q: torch.Tensor, features: torch.Tensor, linear: torch.Tensor | None) -> str | None:
+    """The limits of k09 and k10: q and, with ``linear``, features in bfloat16 and in padded rows."""
     rows = rows_of(q) if q.dtype == torch.bfloat16 else None
     if rows is None or launches.load_of(rows) < 8:
         return f"takes q of {torch.bfloat16} whose rows begin at multiples of 16 bytes, as those of empty_rows do"
-    row = launches.words_of(features) if features.dtype == torch.bfloat16 else None
-    if rest[0] is not None and row is None:
+    if linear is not None and (features.dtype != torch.bfloat16 or launches.words_of(features) is None):
         return f"takes features of {torch.bfloat16} in rows of empty_rows"
-    if row is not None and warpgroup_tile_of(shape.domains, row.words) is None:
+    return None
+
+
+def warpgroups_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    shape, row = shape_of(q, features, rest[0]), launches.words_of(features)
+    if reason := in_rounded_rows(q, features, rest[0]):
+        return reason
+    if rest[0] is not None and row is not None and warpgroup_tile_of(shape.domains, row.words) is None:
         return (
             f"takes up to {MOST_DOMAINS} domains, {8 * MOST_OF_WARPGROUP} features, and tiles of points in"
             f" {SHARED_OF_ONE} bytes of shared memory, not {shape.domains} x {shape.width}"
@@ -163,17 +169,12 @@ def warpgroups_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str |
 
 
 def eight_lanes_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
-    shape = shape_of(q, features, rest[0])
-    rows = rows_of(q) if q.dtype == torch.bfloat16 else None
-    if rows is None or launches.load_of(rows) < 8 or q.shape[2] < cdiv(shape.domains, 8) * 8:
-        return (
-            f"takes q of {torch.bfloat16} whose rows begin at multiples of 16 bytes and have columns of zeros up to a"
-            f" multiple of 8, as `rows_of` those of empty_rows"
-        )
-    row = launches.words_of(features) if features.dtype == torch.bfloat16 else None
-    if rest[0] is not None and row is None:
-        return f"takes features of {torch.bfloat16} in rows of empty_rows"
-    if row is not None and eight_tile_of(shape.domains, row.words) is None:
+    shape, row = shape_of(q, features, rest[0]), launches.words_of(features)
+    if reason := in_rounded_rows(q, features, rest[0]):
+        return reason
+    if q.shape[2] < cdiv(shape.domains, 8) * 8:
+        return f"takes q with columns of zeros up to {cdiv(shape.domains, 8) * 8}, as `rows_of` those of empty_rows has"
+    if rest[0] is not None and row is not None and eight_tile_of(shape.domains, row.words) is None:
         return (
             f"takes up to {MOST_DOMAINS} domains, and moments of {EIGHT_WARPS} warps in {SHARED_OF_ONE} bytes of shared"
             f" memory, not {shape.domains} x {shape.width}"

@@ -96,32 +96,24 @@ struct WarpgroupMemory {
   // scores is domain (m, index, h, x) of RowLanes, so that lanes have the domains that they load from rows of q.
   __device__ void fill(const float* linear, const float* constant, const float* field, int domains, int width,
                        float sharpness) const {
-    struct Eight {
-      float at[8];
-    };
     static_assert(Plan::kColumns <= Plan::kThreads, "a thread has one domain");
     const CommonOfDomain<Plan::TILES> common(constant, field, domains);
     constexpr int kVectors = 2 * Plan::kSteps;  // of a row
     const auto load = [&](int at) {
       const int column = at / kVectors, d = at % kVectors * 8;
       const int k = RowLanes<Plan::TILES>::domain(column / 16, column / 2 % 4, column / 8 % 2, column % 2);
-      Eight values;
+      EightCoefficients values;
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         values.at[i] = k < domains && d + i < width ? linear[static_cast<long long>(k) * width + d + i] : 0.0f;
       }
       return values;
     };
-    fill_in_batches<Plan::kColumns * kVectors, Plan::kThreads>(load, [&](int at, const Eight& values) {
+    fill_in_batches<Plan::kColumns * kVectors, Plan::kThreads>(load, [&](int at, const EightCoefficients& values) {
       const unsigned place = Plan::place(at / kVectors, at % kVectors) / 4;
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
-        warpwise::Float4 words;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          words.at[i] = coefficient_part(part, sharpness * values.at[2 * i], sharpness * values.at[2 * i + 1]);
-        }
-        *reinterpret_cast<warpwise::Float4*>(coefficients + part * kPart + place) = words;
+        *reinterpret_cast<warpwise::Float4*>(coefficients + part * kPart + place) = values.part(part, sharpness);
       }
     });
     fill_zeros<Plan::kThreads>(tiles, 2 * Plan::kTile * Plan::kStride);

@@ -9,8 +9,8 @@ from warpwise.operation import cdiv
 from warpwise.ops.potts_em_step.tiles import MOST_DOMAINS
 
 MOST_VECTORS = 16  # of eight features: two accumulators of 64 rows
-# (tiles, updaters, flight): up to so many tiles of 16 domains, the warpgroups that update points, and the edges in
-# flight of a warp. Registers limit both; shared memory may hold fewer updaters.
+# (tiles, updaters, flight) : up to so many tiles of 16 domains, the warpgroups that update points, and the edges in
+# flight of a warp.Registers limit both; shared memory may hold fewer updaters.
 CHOICES = (2, 3, 8), (3, 3, 6), (4, 3, 4), (6, 2, 5), (8, 2, 4)
 
 
