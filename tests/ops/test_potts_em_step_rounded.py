@@ -67,6 +67,22 @@ def test_warpgroups_with_many_tiles_of_a_block(domains: int, width: int, monkeyp
     rounds_features_too("k09", given_)
 
 
+@pytest.mark.full
+def test_counts_of_many_points_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum in float32 of 10^5 equal probabilities, one by one, would be inexact by 10^-3."""
+    monkeypatch.setattr(launches, "sm_count", lambda tensor: 1)
+    n, domains = 200_000, 8
+    q, features = spec.empty_rows(n, 1, domains).fill_(0.5), spec.empty_rows(n, 1, 2)[:, 0].fill_(1.0)
+    rowptr, columns = torch.zeros(n + 1, dtype=torch.int32), torch.zeros(0, dtype=torch.int32)
+    linear, constant = torch.zeros(1, domains, 2), torch.tensor([[0.9901, *[0.0099 / 7] * 7]]).log()
+    graph = rowptr, columns, None
+    counts, sums, *_ = ops.potts_em_step(
+        q, features, linear, constant, *graph, torch.zeros(1), torch.zeros(1, 1, domains), None, (0, n), rung="k09"
+    )
+    torch.testing.assert_close(counts, q.double().sum(0).float(), rtol=1e-5, atol=0)
+    torch.testing.assert_close(sums, counts[..., None].expand(1, domains, 2), rtol=1e-5, atol=0)
+
+
 # Rows of 8 and of 16 bytes; loads of eight and of 16 bytes per lane, and vectors of a load that do not exist; moments
 # in registers and in shared memory; fewer and more edges than are copied ahead, all eight of each point.
 @pytest.mark.parametrize(
@@ -175,7 +191,7 @@ def test_rounded_features_that_no_kernel_takes() -> None:
     with pytest.raises(ValueError, match="k10_eight_lanes takes no weights"):
         ops.potts_em_step(**weighted, rung="k10")
     wide = arguments(40, 16, 136, bfloat16=True, bfloat16_features=True)
-    with pytest.raises(ValueError, match="k09_warpgroup_products takes up to 128 domains, 128 features"):
+    with pytest.raises(ValueError, match="k09_warpgroup_products takes up to 128 domains, and features in rows of"):
         ops.potts_em_step(**wide, rung="k09")
     few = arguments(40, 4, 8, bfloat16=True, bfloat16_features=True)
     with pytest.raises(ValueError, match="features of torch.float32, not torch.bfloat16"):

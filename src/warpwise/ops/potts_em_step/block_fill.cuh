@@ -1,4 +1,4 @@
-// How a block fills its shared memory at the start of k07 and k08.
+// How a block fills its shared memory at the start of k07 to k10.
 #pragma once
 
 #include <warpwise/core/float4.cuh>

@@ -8,9 +8,9 @@
 #include "colours.cuh"
 #include "fragments.cuh"
 
-// L1 takes a load of 16 bytes per lane in steps of eight lanes. Here these have adjacent vectors of one row: 128 bytes,
-// which no two lanes have in one bank, of any row. A vector has W words of two domains, W = 4 in each four tiles of 16
-// domains, 2 in the last two of six or two tiles.
+// L1 takes a load of 16 bytes per lane in steps of eight lanes. Here the eight lanes load adjacent vectors of one row,
+// which are in different banks for any pitch of the rows. A vector has W words of two domains, W = 4 in each four tiles
+// of 16 domains, 2 in the last two of six or two tiles.
 //
 // Lane l = 4 g + t loads vector l % 8 of row l / 8 of four. As B of mma.sync, word i of a load has column g: half g % 2
 // of row g / 2, and index 2 t + h of the inner dimension: domain h of word i of vector t + 4 (g % 2). A selects the

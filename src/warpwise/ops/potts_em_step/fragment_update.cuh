@@ -1,4 +1,5 @@
-// The softmax of k04 for a point whose domains are in the lanes of one index, and the derivatives for beta.
+// The softmax of k04, k06 and k10 for a point whose domains are in the lanes of one index, and the derivatives for
+// beta.
 #pragma once
 
 #include "fragment_plan.cuh"

@@ -2,11 +2,11 @@
 // moments.
 //
 // In k07 each warp loads all coefficients from shared memory for 16 or 32 points, and warps that share moments load the
-// q of all others: for 128 features and 100 domains most of the cycles of L1. Here 64 points, their q and the
-// coefficients are operands of wgmma, which reads them from shared memory without registers of the threads. The tile of
-// features is operand A of both products: K-major for the scores, MN-major for the moments q^T x, which one warpgroup
-// adds in its registers while the others update the next points. Domains of the coefficients are in the order in which
-// lanes load rows of q (row_lanes.cuh), so that the sums of neighbours and the softmax are those of k07.
+// q of all others. At 128 features and 100 domains these loads take most of the cycles of L1. Here 64 points, their q
+// and the coefficients are operands of wgmma, which reads them from shared memory without registers of the threads. The
+// tile of features is operand A of both products: K-major for the scores, MN-major for the moments q^T x, which one
+// warpgroup adds in its registers while the others update the next points. Domains of the coefficients are in the order
+// in which lanes load rows of q (row_lanes.cuh), so that the sums of neighbours and the softmax have the code of k07.
 
 #include <cooperative_groups.h>
 
@@ -16,8 +16,8 @@
 #include "slot_totals.cuh"
 #include "warpgroup_products.cuh"
 
-// The arguments are those of potts_em_step_selection_products (k07), with features of up to 128 columns. FLIGHT, LAST,
-// TURN, FIELDS, WEIGHTED, SLOPES, NEAR: see k07. Cooperative grid: (blocks, restarts) of 128 * (UPDATERS + 1).
+// The arguments are those of potts_em_step_selection_products (k07). features: bfloat16, up to 128 columns. FLIGHT,
+// LAST, TURN, FIELDS, WEIGHTED, SLOPES, NEAR: see k07. Cooperative grid: (blocks, restarts) of 128 * (UPDATERS + 1).
 template <int UPDATERS, int VECTORS, int TILES, int FLIGHT, int LAST, bool FIELDS, bool WEIGHTED, bool SLOPES,
           bool NEAR, int TURN>
 __global__ void __launch_bounds__(128 * (UPDATERS + 1), 1) potts_em_step_warpgroup_products(
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(128 * (UPDATERS + 1), 1) potts_em_step_warpgro
       typename decltype(update)::Priors priors = {};
       find_scores<Plan>(scores[0], memory.tiles + (side * Plan::kTile + updater * Plan::kRows) * Plan::kStride,
                         memory.coefficients, memory.offsets + 2 * index, [&] {
-                          if (SLOPES && derivatives) update.find_priors(priors, around, fields);
+                          if (SLOPES && derivatives) priors = update.priors(around, fields);
                         });
 
       unsigned pairs[Plan::kPair][TILES][2];

@@ -1,9 +1,10 @@
 // A row of q for eight adjacent lanes, for features and q in bfloat16.
 //
-// In k07 eight lanes, which L1 serves at once, load vectors of four rows: if rows are not multiples of 64 bytes, these
-// have common banks, and a load takes up to three times the wavefronts that its bytes need. Here they load 128 adjacent
-// bytes of one row. The points are then the columns of the accumulators (k04), eight lanes have the domains of a point,
-// and the new probabilities are operands of the moments without an exchange of lanes.
+// In k07 eight lanes, which L1 serves at once, load vectors of four rows. If the pitch of the rows is not a multiple of
+// 64 bytes, these vectors share banks, and a load takes up to three times the wavefronts that its bytes need. Here
+// eight adjacent lanes load up to 128 adjacent bytes of one row. The points are then the columns of the accumulators
+// (k04), eight lanes have the domains of a point, and the new probabilities are operands of the moments without an
+// exchange between lanes.
 
 #include <cooperative_groups.h>
 

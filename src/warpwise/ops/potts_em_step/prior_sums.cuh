@@ -1,5 +1,5 @@
-// The sums of the prior that k04, k06 and k07 need for the derivatives for beta, where a point's domains are in several
-// lanes.
+// The sums of the prior that k04, k06, k07, k09 and k10 need for the derivatives for beta, where a point's domains are
+// in several lanes.
 #pragma once
 
 #include "colours.cuh"

@@ -1,4 +1,4 @@
-// Rows of q in bfloat16 as operands of the products of k07: which lane loads, has and stores which domains.
+// Rows of q in bfloat16 as operands of the products of k07 and k09: which lane loads, has and stores which domains.
 #pragma once
 
 #include <cuda_bf16.h>

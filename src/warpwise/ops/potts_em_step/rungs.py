@@ -162,10 +162,10 @@ def warpgroups_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str |
         return reason
     if rest[0] is not None and row is not None and warpgroup_tile_of(shape.domains, row.words) is None:
         return (
-            f"takes up to {MOST_DOMAINS} domains, {8 * MOST_OF_WARPGROUP} features, and tiles of points in"
-            f" {SHARED_OF_ONE} bytes of shared memory, not {shape.domains} x {shape.width}"
+            f"takes up to {MOST_DOMAINS} domains, and features in rows of up to {8 * MOST_OF_WARPGROUP} columns, not"
+            f" {shape.domains} domains and {row.in_word * row.words} columns"
         )
-    return requires_hopper(q, "older GPUs have no wgmma") or cooperates(q, features, *rest)
+    return requires_hopper(q) or cooperates(q, features, *rest)
 
 
 def eight_lanes_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
@@ -173,7 +173,7 @@ def eight_lanes_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str 
     if reason := in_rounded_rows(q, features, rest[0]):
         return reason
     if q.shape[2] < cdiv(shape.domains, 8) * 8:
-        return f"takes q with columns of zeros up to {cdiv(shape.domains, 8) * 8}, as `rows_of` those of empty_rows has"
+        return f"takes q with columns of zeros up to {cdiv(shape.domains, 8) * 8}, as `rows_of` of empty_rows has them"
     if rest[0] is not None and row is not None and eight_tile_of(shape.domains, row.words) is None:
         return (
             f"takes up to {MOST_DOMAINS} domains, and moments of {EIGHT_WARPS} warps in {SHARED_OF_ONE} bytes of shared"

@@ -1,4 +1,4 @@
-// Sizes and shared memory of k07: which warp has which points and moments.
+// Sizes and shared memory of k07: which warp has which points and moments. k08 to k10 share parts of them.
 #pragma once
 
 #include <warpwise/core/numeric.cuh>

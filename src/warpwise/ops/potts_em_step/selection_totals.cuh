@@ -1,4 +1,4 @@
-// The sums of k07 over lanes, warps and blocks, in a fixed order.
+// The sums of k07 and k10 over lanes, warps and blocks, in a fixed order.
 #pragma once
 
 #include "selection_products.cuh"

@@ -66,13 +66,13 @@ struct SelectionUpdate {
   struct Priors {
     float sums[GROUPS], means[GROUPS], squares[GROUPS];
   };
-  __device__ void find_priors(Priors& found, const float (&around)[GROUPS][TILES][4],
-                              const float* const (&external)[GROUPS]) const {
-    found = {};
+  __device__ Priors priors(const float (&around)[GROUPS][TILES][4], const float* const (&external)[GROUPS]) const {
+    Priors found = {};
 #pragma unroll
     for (int j = 0; j < GROUPS; ++j) {
       add_prior(around[j], external[j], 0.0f, found.sums[j], found.means[j], found.squares[j]);
     }
+    return found;
   }
 
   // pairs[j][m][x]: the new probabilities of point `group` of group j in bfloat16; zeros of a point that is not inside.

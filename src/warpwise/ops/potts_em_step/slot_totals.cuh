@@ -1,4 +1,4 @@
-// The sums of lanes over the warps of a block and over all blocks, in a fixed order, for k04, k06, k07 and k08.
+// The sums of lanes over the warps of a block and over all blocks, in a fixed order, for k04 and k06 to k10.
 #pragma once
 
 #include <warpwise/core/float4.cuh>

@@ -1,4 +1,4 @@
-// The first edges of the points of a warp's tile, for k04, k06 and k07.
+// The first edges of the points of a warp's tile, for k04 and k06 to k10.
 #pragma once
 
 #include <warpwise/sm80/copy_rows.cuh>

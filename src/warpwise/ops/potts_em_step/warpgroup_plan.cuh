@@ -18,23 +18,9 @@ struct SwizzledRows {
   static __device__ unsigned place(int row, int vector) {
     return row / 8 * kBytes + vector / 8 * 1024 + row % 8 * 128 + (vector ^ row) % 8 * 16;
   }
-};
 
-// The descriptor of a matrix of SwizzledRows<UNITS>. `first`: its address, equal in all lanes; the shuffle lets the
-// compiler keep the descriptor in uniform registers, where wgmma needs it.
-template <int UNITS>
-struct OperandDescriptor {
-  unsigned low, high;
-
-  __device__ explicit OperandDescriptor(const void* first) {
-    const unsigned address = __shfl_sync(kAllLanes, warpwise::shared_address(first), 0);
-    const auto whole = warpwise::sm90::matrix_descriptor(address, 1024, SwizzledRows<UNITS>::kBytes);
-    low = static_cast<unsigned>(whole);
-    high = static_cast<unsigned>(whole >> 32);
-  }
-  // `bytes`, a multiple of 16, from the first.
-  __device__ unsigned long long at(unsigned bytes) const {
-    return static_cast<unsigned long long>(high) << 32 | (low + (bytes >> 4));
+  static __device__ warpwise::sm90::OperandDescriptor descriptor(const void* first) {
+    return {warpwise::shared_address(first), 1024, kBytes};
   }
 };
 

@@ -9,7 +9,7 @@ template <class Plan, class Meanwhile>
 __device__ inline void find_scores(float (&scores)[Plan::TILES][2][4], const float* x, const float* coefficients,
                                    const float* offsets, const Meanwhile& meanwhile) {
   namespace sm90 = warpwise::sm90;
-  const OperandDescriptor<Plan::kUnits> a(x), b(coefficients);
+  const auto a = Plan::Features::descriptor(x), b = Plan::Features::descriptor(coefficients);
   constexpr int kPartBytes = 4 * WarpgroupMemory<Plan>::kPart;
   auto& sums = reinterpret_cast<float (&)[Plan::kSums]>(scores);
 #pragma unroll
@@ -44,7 +44,7 @@ struct WarpgroupMoments {
   int thread;    // of the warpgroup
   int kept = 0;  // tiles whose sums are in registers
   float sums[Plan::kUnits][Plan::kSums];
-  float counts[2] = {};  // of two domains, for half of the points
+  float counts[2] = {}, totals[2] = {};  // of two domains, for half of the points: of the kept tiles, and before
 
   __device__ WarpgroupMoments(const WarpgroupMemory<Plan>& of) : memory(of), thread(threadIdx.x % 128) {}
 
@@ -53,9 +53,9 @@ struct WarpgroupMoments {
     namespace sm90 = warpwise::sm90;
     const float* const q_tile = memory.q_tiles + updater * Plan::kRows * Plan::kStrideOfQ;
     count(q_tile);
-    const OperandDescriptor<Plan::kUnits> a(memory.tiles +
-                                            (side * Plan::kTile + updater * Plan::kRows) * Plan::kStride);
-    const OperandDescriptor<Plan::kUnitsOfQ> b(q_tile);
+    const auto a =
+        Plan::Features::descriptor(memory.tiles + (side * Plan::kTile + updater * Plan::kRows) * Plan::kStride);
+    const auto b = Plan::Probabilities::descriptor(q_tile);
 #pragma unroll
     for (int unit = 0; unit < Plan::kUnits; ++unit) sm90::warpgroup_fence_operand(sums[unit]);
     sm90::wgmma_fence();
@@ -91,10 +91,16 @@ struct WarpgroupMoments {
     }
   }
 
-  // Adds the sums of the kept tiles to those in shared memory.
+  // Adds the sums of the kept tiles to those in shared memory, and their counts to the totals: a long sum of single
+  // points would be inexact.
   __device__ void flush() {
     if (kept == 0) return;
     kept = 0;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      totals[i] += counts[i];
+      counts[i] = 0.0f;
+    }
 #pragma unroll
     for (int unit = 0; unit < Plan::kUnits; ++unit) {
 #pragma unroll
@@ -108,18 +114,13 @@ struct WarpgroupMoments {
     }
   }
 
-  // After the last tile.
+  // After the last tile. The sum of zero and two numbers does not depend on their order.
   __device__ void finish() {
     flush();
-    float* const to = memory.sums_of_parts + 32 * Plan::kCounts + 2 * (thread % 64);
-    const bool exists = 2 * (thread % 64) < Plan::kColumns;
-    for (int half = 0; half < 2; ++half) {
-      if (exists && thread / 64 == half) {
-        to[0] += counts[0];
-        to[1] += counts[1];
-      }
-      warpwise::sm90::named_barrier_sync(1 + Plan::UPDATERS, 128);
-    }
+    const int k = 2 * (thread % 64);
+    if (k >= Plan::kColumns) return;
+    atomicAdd(memory.sums_of_parts + 32 * Plan::kCounts + k, totals[0]);
+    atomicAdd(memory.sums_of_parts + 32 * Plan::kCounts + k + 1, totals[1]);
   }
 
   // Stores the total at `at` in a block's sums.

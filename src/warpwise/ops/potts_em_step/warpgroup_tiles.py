@@ -9,8 +9,8 @@ from warpwise.operation import cdiv
 from warpwise.ops.potts_em_step.tiles import MOST_DOMAINS
 
 MOST_VECTORS = 16  # of eight features: two accumulators of 64 rows
-# (tiles, updaters, flight) : up to so many tiles of 16 domains, the warpgroups that update points, and the edges in
-# flight of a warp.Registers limit both; shared memory may hold fewer updaters.
+# (tiles, updaters, flight): up to so many tiles of 16 domains, the warpgroups that update points, and the edges in
+# flight of a warp. Registers limit both; shared memory may hold fewer updaters.
 CHOICES = (2, 3, 8), (3, 3, 6), (4, 3, 4), (6, 2, 5), (8, 2, 4)
 
 
@@ -27,24 +27,26 @@ class WarpgroupTile(NamedTuple):
 
 
 def warpgroup_tile_of(domains: int, words: int) -> WarpgroupTile | None:
-    """``words``: of four bytes in a row of features. None if there are more domains or features than registers or
-    shared memory hold."""
+    """``words``: of four bytes in a row of features. None for more domains or features than ``MOST_DOMAINS`` and
+    ``MOST_VECTORS``."""
     tiles, vectors = cdiv(domains, 16), cdiv(words, 4)
     if not 1 <= domains <= MOST_DOMAINS or not 1 <= vectors <= MOST_VECTORS:
         return None
     _, most, flight = next(choice for choice in CHOICES if tiles <= choice[0])
-    units, units_of_q = cdiv(vectors, 8), cdiv(tiles, 4)
+    units = cdiv(vectors, 8)  # of 64 features
     moments = 32 * tiles * units + cdiv(tiles, 2)
-    for updaters in range(most, 0, -1):
+
+    def bytes_of(updaters: int) -> int:
         points = 64 * updaters
         floats = (
-            points * (2 * 32 * units + 32 * units_of_q + 2 * 8)  # features and edges of two tiles, q of one
+            points * (2 * 32 * units + 32 * cdiv(tiles, 4) + 2 * 8)  # features and edges of two tiles, q of one
             + 2 * 16 * tiles * 32 * units  # both parts of the coefficients
             + 32 * moments
-            + 2 * 16 * tiles
-            + 64 * 4 * (updaters + 1)
+            + 2 * 16 * tiles  # offsets and fields
+            + 64 * 4 * (updaters + 1)  # derivatives of each warp
             + 4 * updaters  # mbarriers
         )
-        if 4 * floats <= HOPPER_SHARED:
-            return WarpgroupTile(updaters, vectors, tiles, flight, 4 * floats, moments + 2)
-    return None
+        return 4 * floats
+
+    updaters = next(count for count in range(most, 0, -1) if bytes_of(count) <= HOPPER_SHARED)
+    return WarpgroupTile(updaters, vectors, tiles, flight, bytes_of(updaters), moments + 2)

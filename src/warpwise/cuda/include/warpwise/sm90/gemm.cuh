@@ -133,22 +133,13 @@ struct Producer {
   }
 };
 
-// The matrix descriptors of an operand in shared memory, whose boxes along M or N are contiguous. They differ in the
-// address, the lower 14 bits, only: that of a stage and a K step is one addition. `boxes` must be equal in all lanes;
-// the shuffle lets the compiler keep the descriptor in uniform registers, where wgmma needs it.
+// The matrix descriptors of an operand in shared memory, whose boxes along M or N are contiguous.
 template <bool MN_MAJOR>
-struct OperandDescriptors {
-  unsigned low, high;
-
-  __device__ explicit OperandDescriptors(unsigned boxes) {
-    const unsigned long long first = matrix_descriptor(__shfl_sync(0xffffffff, boxes, 0), kBoxBytes, 1024);
-    low = static_cast<unsigned>(first);
-    high = static_cast<unsigned>(first >> 32);
-  }
+struct OperandDescriptors : OperandDescriptor {
+  __device__ explicit OperandDescriptors(unsigned boxes) : OperandDescriptor(boxes, kBoxBytes, 1024) {}
   // At `offset` bytes, a constant multiple of 16, from the first stage, and K step `step` (32 bytes) of a k-tile.
   __device__ unsigned long long at(unsigned offset, int step) const {
-    return static_cast<unsigned long long>(high) << 32 |
-           (low + (offset >> 4) + step * (MN_MAJOR ? 16 * kRowBytes : 32) / 16);
+    return OperandDescriptor::at(offset, step * (MN_MAJOR ? 16 * kRowBytes : 32));
   }
 };
 

@@ -11,10 +11,22 @@ namespace sm90 {
 // unit to the next below it; `leading`: bytes to the next 128 bytes of a row, used for MN-major operands only. Both are
 // multiples of 16.
 __device__ inline unsigned long long matrix_descriptor(unsigned address, unsigned leading, unsigned stride) {
-  return static_cast<unsigned long long>((address & 0x3ffff) >> 4) |
-         static_cast<unsigned long long>(leading >> 4) << 16 | static_cast<unsigned long long>(stride >> 4) << 32 |
-         1ull << 62;
+  return (address & 0x3ffff) >> 4 | leading >> 4 << 16 | static_cast<unsigned long long>(stride >> 4 | 1u << 30) << 32;
 }
+
+// Descriptors that differ in the address, the lower 14 bits, only: that of another part is one addition. `address` must
+// be equal in all lanes; the shuffle lets the compiler keep the descriptor in uniform registers, where wgmma needs it.
+struct OperandDescriptor {
+  unsigned low, high;
+
+  __device__ OperandDescriptor(unsigned address, unsigned leading, unsigned stride)
+      : low(matrix_descriptor(__shfl_sync(0xffffffff, address, 0), leading, stride)),
+        high(matrix_descriptor(0, 0, stride) >> 32) {}
+  // At `bytes` and `further` from the first, multiples of 16.
+  __device__ unsigned long long at(unsigned bytes, unsigned further = 0) const {
+    return static_cast<unsigned long long>(high) << 32 | (low + (bytes >> 4) + further / 16);
+  }
+};
 
 __device__ inline void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void wgmma_commit_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -104,26 +116,25 @@ struct ElementOf<Pair<__nv_fp8_e5m2, __nv_fp8_e4m3>> : Multiplied<Element::e5m2_
 #define WW_SUMS_124(c) WW_SUMS_120(c), WW_SUMS4(c, 120)
 #define WW_SUMS_128(c) WW_SUMS_112(c), WW_SUMS16(c, 112)
 
-#define WW_WGMMA(TYPES, CONSTRAINT, SWITCHES, N, COUNT, B, ADDS, TRANS_A, TRANS_B)                                 \
-  asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #ADDS ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N TYPES \
-               " {" WW_NAMES_##COUNT "}, %" #COUNT ", %" #B ", adds" SWITCHES ";\n}"                               \
-               : WW_SUMS_##COUNT(CONSTRAINT)                                                                       \
-               : "l"(a), "l"(b), "r"(static_cast<int>(adds)), "n"(static_cast<int>(A_MN_MAJOR)),                   \
-                 "n"(static_cast<int>(B_MN_MAJOR)))
+#define WW_MMA(KIND, TYPES, CONSTRAINT, SWITCHES, N, COUNT, B, ADDS, TRANS_A, TRANS_B)                               \
+  if constexpr (kind == Element::KIND)                                                                               \
+    asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #ADDS ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N TYPES \
+                 " {" WW_NAMES_##COUNT "}, %" #COUNT ", %" #B ", adds" SWITCHES ";\n}"                               \
+                 : WW_SUMS_##COUNT(CONSTRAINT)                                                                       \
+                 : "l"(a), "l"(b), "r"(static_cast<int>(adds)), "n"(static_cast<int>(A_MN_MAJOR)),                   \
+                   "n"(static_cast<int>(B_MN_MAJOR)));
 
 // One instruction of N columns: operand numbers of D's COUNT registers, a, b, adds and the two transpose flags.
-#define WW_KIND(KIND, ...) \
-  if constexpr (kind == Element::KIND) WW_WGMMA(__VA_ARGS__);
-#define WW_WIDTH(N, COUNT, B, ADDS, TRANS_A, TRANS_B)                                                                  \
-  if constexpr (WIDTH == N) {                                                                                          \
-    WW_KIND(bf16, "k16.f32.bf16.bf16", "+f", ", 1, 1, %" #TRANS_A ", %" #TRANS_B, N, COUNT, B, ADDS, TRANS_A, TRANS_B) \
-    WW_KIND(f16, "k16.f32.f16.f16", "+f", ", 1, 1, %" #TRANS_A ", %" #TRANS_B, N, COUNT, B, ADDS, TRANS_A, TRANS_B)    \
-    WW_KIND(e4m3, "k32.f32.e4m3.e4m3", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                            \
-    WW_KIND(e5m2, "k32.f32.e5m2.e5m2", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                            \
-    WW_KIND(e4m3_e5m2, "k32.f32.e4m3.e5m2", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                       \
-    WW_KIND(e5m2_e4m3, "k32.f32.e5m2.e4m3", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                       \
-    WW_KIND(s8, "k32.s32.s8.s8", "+r", "", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                                        \
-    WW_KIND(tf32, "k8.f32.tf32.tf32", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                             \
+#define WW_WIDTH(N, COUNT, B, ADDS, TRANS_A, TRANS_B)                                                                 \
+  if constexpr (WIDTH == N) {                                                                                         \
+    WW_MMA(bf16, "k16.f32.bf16.bf16", "+f", ", 1, 1, %" #TRANS_A ", %" #TRANS_B, N, COUNT, B, ADDS, TRANS_A, TRANS_B) \
+    WW_MMA(f16, "k16.f32.f16.f16", "+f", ", 1, 1, %" #TRANS_A ", %" #TRANS_B, N, COUNT, B, ADDS, TRANS_A, TRANS_B)    \
+    WW_MMA(e4m3, "k32.f32.e4m3.e4m3", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                            \
+    WW_MMA(e5m2, "k32.f32.e5m2.e5m2", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                            \
+    WW_MMA(e4m3_e5m2, "k32.f32.e4m3.e5m2", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                       \
+    WW_MMA(e5m2_e4m3, "k32.f32.e5m2.e4m3", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                       \
+    WW_MMA(s8, "k32.s32.s8.s8", "+r", "", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                                        \
+    WW_MMA(tf32, "k8.f32.tf32.tf32", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B)                             \
   } else
 
 // D = A B, or D += A B if `adds`. A (64, K) and B (K, WIDTH) are in shared memory, given by descriptors; K is 32 bytes
@@ -157,28 +168,27 @@ __device__ inline void wgmma(typename ElementOf<T>::Sum (&d)[COUNT], unsigned lo
   static_assert(WIDTH < 0, "one of the widths above");
 }
 
-#define WW_WGMMA_RS(N, COUNT, A0, A1, A2, A3, B, ADDS)                                      \
-  if constexpr (WIDTH == N)                                                                 \
-  asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #ADDS                             \
-               ", 0;\n"                                                                     \
-               "wgmma.mma_async.sync.aligned.m64n" #N "k8.f32.tf32.tf32 {" WW_NAMES_##COUNT \
-               "}, {%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #B ", adds, 1, 1;\n}"       \
-               : WW_SUMS_##COUNT("+f")                                                      \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)))
+#define WW_WGMMA_RS(N, COUNT, A0, A1, A2, A3, B, ADDS)                                                         \
+  if constexpr (WIDTH == N)                                                                                    \
+    asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #ADDS ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N \
+                 "k8.f32.tf32.tf32 {" WW_NAMES_##COUNT "}, {%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #B     \
+                                                       ", adds, 1, 1;\n}"                                      \
+                 : WW_SUMS_##COUNT("+f")                                                                       \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)));           \
+  else
 
 // The same for TF32 with A (64, 8) in registers; B (8, WIDTH) is K-major. Lane l holds rows l / 4 and l / 4 + 8 of the
 // warp's 16 rows: a[0] and a[1] at k = l % 4, a[2] and a[3] at k = l % 4 + 4.
 template <int WIDTH>
 __device__ inline void wgmma_rs(float (&d)[WIDTH / 2], const unsigned (&a)[4], unsigned long long b, bool adds) {
-  static_assert(WIDTH == 8 || WIDTH == 16 || WIDTH == 32 || WIDTH == 64 || WIDTH == 128 || WIDTH == 192 || WIDTH == 256,
-                "one of the widths below");
-  WW_WGMMA_RS(8, 4, 4, 5, 6, 7, 8, 9);
-  WW_WGMMA_RS(16, 8, 8, 9, 10, 11, 12, 13);
-  WW_WGMMA_RS(32, 16, 16, 17, 18, 19, 20, 21);
-  WW_WGMMA_RS(64, 32, 32, 33, 34, 35, 36, 37);
-  WW_WGMMA_RS(128, 64, 64, 65, 66, 67, 68, 69);
-  WW_WGMMA_RS(192, 96, 96, 97, 98, 99, 100, 101);
-  WW_WGMMA_RS(256, 128, 128, 129, 130, 131, 132, 133);
+  WW_WGMMA_RS(8, 4, 4, 5, 6, 7, 8, 9)
+  WW_WGMMA_RS(16, 8, 8, 9, 10, 11, 12, 13)
+  WW_WGMMA_RS(32, 16, 16, 17, 18, 19, 20, 21)
+  WW_WGMMA_RS(64, 32, 32, 33, 34, 35, 36, 37)
+  WW_WGMMA_RS(128, 64, 64, 65, 66, 67, 68, 69)
+  WW_WGMMA_RS(192, 96, 96, 97, 98, 99, 100, 101)
+  WW_WGMMA_RS(256, 128, 128, 129, 130, 131, 132, 133)
+  static_assert(WIDTH < 0, "one of the widths above");
 }
 
 }  // namespace sm90
