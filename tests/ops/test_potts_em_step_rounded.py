@@ -176,6 +176,23 @@ def test_padding_does_not_count(warpgroups: bool, domains: int, pitch: int) -> N
             assert torch.equal(one, two)
 
 
+@pytest.mark.parametrize("domains,columns,pitch", [(13, 16, 24), (61, 64, 72), (75, 80, 96)])
+@pytest.mark.one_in(3)
+def test_padding_after_columns_of_zeros(domains: int, columns: int, pitch: int) -> None:
+    """k10 reads and writes the columns of zeros up to a multiple of eight, and no others."""
+    given_ = arguments(60, domains, 5, 1, degree=8, bfloat16=True, bfloat16_features=True, return_derivatives=True)
+    given_["features"], found = spec.padded(given_["features"]), list[tuple[torch.Tensor, ...]]()
+    for padding in (0.0, math.nan):
+        rows = torch.full((60, 1, pitch), padding, dtype=torch.bfloat16)
+        rows[..., :columns] = torch.nn.functional.pad(given_["q"], (0, columns - domains))
+        counts, sums, slopes, _ = ops.potts_em_step(**{**given_, "q": rows[..., :columns]}, rung="k10")
+        found.append((rows[..., :domains].clone(), counts, sums, slopes))
+        assert not rows[..., domains:columns].any()
+        assert rows[..., columns:].isnan().all() or padding == 0
+    for one, two in zip(*found, strict=True):
+        assert torch.equal(one, two)
+
+
 def test_rounded_features_that_no_kernel_takes() -> None:
     """PyTorch computes, and a rung by name says what it takes."""
     given_ = arguments(40, 20, 3, bfloat16=True, bfloat16_features=True)
