@@ -200,19 +200,22 @@ def em_iteration(X: torch.Tensor, graph: Graph, centres: torch.Tensor) -> Iterat
     return Iteration(*costs, dtypes, step, whole, takes, iterate)
 
 
-def difference(em: Iteration, rung: str) -> float:
-    """The largest difference of a rung's q, counts and sums after a step from those of the chosen rung, the last two
-    relative to the largest count and sum. Raises ``RuntimeError`` if it is above ``MOST_DIFFERENCE``."""
-    results = []
-    for name in (None, rung):
+def differences(em: Iteration, rungs: list[str]) -> dict[str, float]:
+    """The largest difference of each rung's q, counts and sums after a step from those of the chosen rung, the last two
+    relative to the largest count and sum. Raises ``RuntimeError`` if one is above ``MOST_DIFFERENCE``."""
+
+    def results(rung: str | None) -> tuple[torch.Tensor, ...]:
         q = em.q.clone()
-        counts, sums, *_ = em.step(q, name)
-        results.append((q.float(), counts, sums))
-    pairs = list(zip(*results, strict=True))
-    scales = (1.0, *(float(chosen.abs().max()) for chosen, _ in pairs[1:]))
-    found = max(float((a - b).abs().max()) / scale for (a, b), scale in zip(pairs, scales, strict=True))
-    if not found <= MOST_DIFFERENCE:
-        raise RuntimeError(f"{rung}: results differ by {found:.2g} from those of the chosen rung")
+        counts, sums, *_ = em.step(q, rung)
+        return q.float(), counts, sums
+
+    chosen, found = results(None), {}
+    scales = (1.0, *(float(part.abs().max()) for part in chosen[1:]))
+    for rung in rungs:
+        parts = zip(results(rung), chosen, scales, strict=True)
+        found[rung] = max(float((part - wanted).abs().max()) / scale for part, wanted, scale in parts)
+        if not found[rung] <= MOST_DIFFERENCE:
+            raise RuntimeError(f"{rung}: results differ by {found[rung]:.2g} from those of the chosen rung")
     return found
 
 
@@ -228,12 +231,12 @@ def measured(side: int, features: int, domains: int, rates: Rates, rungs: list[s
     (row["q"], row["x"]), cost = em.dtypes, em.least
     row["kmeans"], kmeans = kmeans_iteration(X, centres)
     taking = [rung for rung in rungs if em.takes(rung) is None]
-    differences = {rung: difference(em, rung) for rung in taking}
+    checked = differences(em, taking) if taking else {}
     steps = [functools.partial(em.step, em.q, rung) for rung in (None, *taking)]
     calls = [em.run, kmeans, *steps]
     row["em_s"], row["kmeans_s"], row["step_s"], *others = medians(calls)
     if rungs:
-        row["rungs_s"], row["differences"] = dict(zip(taking, others, strict=True)), differences
+        row["rungs_s"], row["differences"] = dict(zip(taking, others, strict=True)), checked
     moved, computed, waits = cost.bytes / rates.copy, TF32_PRODUCTS * cost.flops / rates.product, rates.barriers
     row["floors_s"] = {"bytes": moved, "arithmetic": computed, "waits": waits}
     row["floors_s"]["bytes_as_stored"] = em.stored.bytes / rates.copy

@@ -11,52 +11,54 @@ from tests.ops.potts_em_step import WEIGHTED, arguments, rounds_features_too
 from warpwise import ops
 from warpwise.ops.potts_em_step import launches, spec
 
+SIZES = [
+    # Rows of 8 bytes and of vectors of 16 bytes; one and several steps; more tiles of a colour than warps, whose rows
+    # are loaded ahead; moments of a warp's own points, and of several warps.
+    ("k07", 150, 13, 3, 3, WEIGHTED),
+    ("k07", 150, 7, 30, 8, {}),
+    ("k07", 150, 22, 9, 11, {}),
+    ("k07", 300, 32, 16, 8, {}),
+    ("k07", 600, 40, 10, 8, {}),
+    ("k07", 600, 50, 16, 11, WEIGHTED),
+    ("k07", 150, 59, 70, 11, WEIGHTED),
+    ("k07", 300, 77, 50, 8, {"field": True}),
+    ("k07", 200, 100, 127, 3, {}),
+    # Rows of 8 and of 16 bytes, whole and padded; one vector of features, an odd and an even number; fewer and more
+    # edges than are copied ahead, all eight of each point.
+    ("k08", 300, 8, 16, 8, {}),
+    ("k08", 150, 7, 30, 3, WEIGHTED),
+    ("k08", 200, 3, 5, 8, {}),
+    ("k08", 350, 8, 50, 11, {}),
+    ("k08", 300, 5, 128, 8, {"field": True}),
+    ("k08", 200, 4, 24, 12, WEIGHTED),
+    # One and two units of 64 features, an odd number of vectors; two and three updating warpgroups; domains in one and
+    # two units of 64; warps without points; fewer and more edges than are copied ahead, all eight of each point.
+    ("k09", 150, 13, 3, 3, WEIGHTED),
+    ("k09", 150, 22, 9, 11, {}),
+    ("k09", 300, 33, 64, 8, {}),
+    ("k09", 600, 50, 70, 11, WEIGHTED),
+    ("k09", 300, 77, 50, 8, {"field": True}),
+    ("k09", 200, 100, 127, 3, {}),
+    ("k09", 900, 90, 128, 8, {}),
+    ("k09", 200, 120, 20, 8, {}),
+    # Rows of 8 and of 16 bytes; loads of eight and of 16 bytes per lane, and vectors of a load that do not exist;
+    # moments in registers and in shared memory; fewer and more edges than are copied ahead, all eight of each point.
+    ("k10", 300, 40, 16, 8, {}),
+    ("k10", 150, 16, 3, 3, {"field": True}),
+    ("k10", 150, 24, 9, 11, {}),
+    ("k10", 600, 56, 20, 11, {"field": True}),
+    ("k10", 900, 96, 20, 8, {}),
+    ("k10", 300, 72, 5, 8, {"field": True}),
+    ("k10", 200, 104, 16, 3, {}),
+    ("k10", 900, 128, 20, 8, {}),
+]
 
-# Rows of 8 bytes and of vectors of 16 bytes; one and several steps; more tiles of a colour than warps, whose rows are
-# loaded ahead; moments of a warp's own points, and of several warps.
-@pytest.mark.parametrize(
-    "n,domains,width,degree,options",
-    [
-        (150, 13, 3, 3, WEIGHTED),
-        (150, 7, 30, 8, {}),
-        (150, 22, 9, 11, {}),
-        (300, 32, 16, 8, {}),
-        (600, 40, 10, 8, {}),
-        (600, 50, 16, 11, WEIGHTED),
-        (150, 59, 70, 11, WEIGHTED),
-        (300, 77, 50, 8, {"field": True}),
-        (200, 100, 127, 3, {}),
-    ],
-)
+
+@pytest.mark.parametrize("rung,n,domains,width,degree,options", SIZES)
 @pytest.mark.one_in(3)
-def test_selections_of_rounded_features(
-    n: int, domains: int, width: int, degree: int, options: dict[str, bool]
-) -> None:
+def test_rounded_features(rung: str, n: int, domains: int, width: int, degree: int, options: dict[str, bool]) -> None:
     given_ = arguments(n, domains, width, 2, degree=degree, bfloat16=True, bfloat16_features=True, **options)
-    rounds_features_too("k07", given_)
-
-
-# One and two units of 64 features, an odd number of vectors; two and three updating warpgroups; domains in one and two
-# units of 64; warps without points; fewer and more edges than are copied ahead, all eight of each point.
-@pytest.mark.parametrize(
-    "n,domains,width,degree,options",
-    [
-        (150, 13, 3, 3, WEIGHTED),
-        (150, 22, 9, 11, {}),
-        (300, 33, 64, 8, {}),
-        (600, 50, 70, 11, WEIGHTED),
-        (300, 77, 50, 8, {"field": True}),
-        (200, 100, 127, 3, {}),
-        (900, 90, 128, 8, {}),
-        (200, 120, 20, 8, {}),
-    ],
-)
-@pytest.mark.one_in(3)
-def test_warpgroups_of_rounded_features(
-    n: int, domains: int, width: int, degree: int, options: dict[str, bool]
-) -> None:
-    given_ = arguments(n, domains, width, 2, degree=degree, bfloat16=True, bfloat16_features=True, **options)
-    rounds_features_too("k09", given_)
+    rounds_features_too(rung, given_)
 
 
 @pytest.mark.parametrize("domains,width", [(40, 20), (100, 80)])
@@ -83,29 +85,6 @@ def test_counts_of_many_points_of_a_block(monkeypatch: pytest.MonkeyPatch) -> No
     torch.testing.assert_close(sums, counts[..., None].expand(1, domains, 2), rtol=1e-5, atol=0)
 
 
-# Rows of 8 and of 16 bytes; loads of eight and of 16 bytes per lane, and vectors of a load that do not exist; moments
-# in registers and in shared memory; fewer and more edges than are copied ahead, all eight of each point.
-@pytest.mark.parametrize(
-    "n,domains,width,degree,options",
-    [
-        (300, 40, 16, 8, {}),
-        (150, 16, 3, 3, {"field": True}),
-        (150, 24, 9, 11, {}),
-        (600, 56, 20, 11, {"field": True}),
-        (900, 96, 20, 8, {}),
-        (300, 72, 5, 8, {"field": True}),
-        (200, 104, 16, 3, {}),
-        (900, 128, 20, 8, {}),
-    ],
-)
-@pytest.mark.one_in(3)
-def test_eight_lanes_of_rounded_features(
-    n: int, domains: int, width: int, degree: int, options: dict[str, bool]
-) -> None:
-    given_ = arguments(n, domains, width, 2, degree=degree, bfloat16=True, bfloat16_features=True, **options)
-    rounds_features_too("k10", given_)
-
-
 def test_eight_lanes_with_many_tiles_of_a_warp(monkeypatch: pytest.MonkeyPatch) -> None:
     """All tiles of a colour are those of one block: rows are loaded ahead, and kept moments added several times."""
     monkeypatch.setattr(launches, "sm_count", lambda tensor: 1)
@@ -114,53 +93,23 @@ def test_eight_lanes_with_many_tiles_of_a_warp(monkeypatch: pytest.MonkeyPatch) 
         rounds_features_too("k10", given_)
 
 
-# Rows of 8 and of 16 bytes, whole and padded; one vector of features, an odd and an even number; fewer and more edges
-# than are copied ahead, all eight of each point.
-@pytest.mark.parametrize(
-    "n,domains,width,degree,options",
-    [
-        (300, 8, 16, 8, {}),
-        (150, 7, 30, 3, WEIGHTED),
-        (200, 3, 5, 8, {}),
-        (350, 8, 50, 11, {}),
-        (300, 5, 128, 8, {"field": True}),
-        (200, 4, 24, 12, WEIGHTED),
-    ],
-)
-@pytest.mark.one_in(3)
-def test_lanes_of_rounded_features(n: int, domains: int, width: int, degree: int, options: dict[str, bool]) -> None:
-    given_ = arguments(n, domains, width, 2, degree=degree, bfloat16=True, bfloat16_features=True, **options)
-    rounds_features_too("k08", given_)
-
-
 # Rows that are an odd multiple of 16 bytes apart, multiples of 32 and of 64 bytes; last vectors of four with one and
 # three domains, of eight with one to seven; a lane for each point.
+PITCHES = [
+    (3, 4), (5, 8), (13, 16), (18, 32), (43, 48), (51, 56), (52, 64), (58, 64), (61, 64), (62, 64), (63, 64), (75, 80),
+    (89, 96),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "domains,pitch",
-    [
-        (3, 4),
-        (5, 8),
-        (13, 16),
-        (18, 32),
-        (43, 48),
-        (51, 56),
-        (52, 64),
-        (58, 64),
-        (61, 64),
-        (62, 64),
-        (63, 64),
-        (75, 80),
-        (89, 96),
-    ],
+    "rung,domains,pitch",
+    [("k08" if domains <= 8 else "k07", domains, pitch) for domains, pitch in PITCHES]
+    + [("k09", domains, pitch) for domains, pitch in PITCHES if pitch >= 8],
 )
-@pytest.mark.parametrize("warpgroups", [False, True])
 @pytest.mark.one_in(3)
-def test_padding_does_not_count(warpgroups: bool, domains: int, pitch: int) -> None:
+def test_padding_does_not_count(rung: str, domains: int, pitch: int) -> None:
     """NaN in the padding of q changes nothing and stays there, also after one column of zeros; columns of zeros remain
     zeros."""
-    if warpgroups and pitch < 8:
-        pytest.skip("k09 takes rows of 16 bytes")
-    rung = "k09" if warpgroups else "k07" if domains > 8 else "k08"
     given_ = arguments(60, domains, 5, 1, degree=8, bfloat16=True, bfloat16_features=True, return_derivatives=True)
     given_["features"], found = spec.padded(given_["features"]), list[tuple[torch.Tensor, ...]]()
     for padding, columns in ((0.0, pitch), (0.0, domains), (math.nan, domains), (math.nan, domains + 1)):

@@ -19,6 +19,12 @@ struct ColourOrder {
   bool arrived = false;                      // at the barrier after these
   cooperative_groups::grid_group::arrival_token token = 0;
 
+  // Gives the tiles of a block to `members` of it in turn: a warp or a warpgroup has tiles of its own.
+  __device__ void share(int member, int members) {
+    own += gridDim.x * member;
+    stride *= members;
+  }
+
   // The first tile from `colour` on.
   __device__ TilePlace place(int colour) const {
     const int tile = own;

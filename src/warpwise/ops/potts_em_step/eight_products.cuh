@@ -2,6 +2,7 @@
 #pragma once
 
 #include "eight_lanes.cuh"
+#include "fragment_plan.cuh"
 #include "selection_products.cuh"
 
 // As k07 with features in bfloat16 and moments of a warp's own 16 points. Column n of a product of the scores, n < 8 of
@@ -46,11 +47,7 @@ struct EightMemory : SelectionMemory<Plan> {
             values.part(part, sharpness);
       }
     });
-    for (int i = threadIdx.x; i < 16 * Plan::TILES; i += Plan::kThreads) {
-      const int k = Lanes::domain(i / 16, i / 2 % 8, i % 2);
-      this->fields[i] = k >= domains ? warpwise::minus_infinity() : field ? kLog2E * field[k] : 0.0f;
-      this->offsets[i] = k < domains ? sharpness * constant[k] + this->fields[i] : warpwise::minus_infinity();
-    }
+    fill_offsets<Lanes, Plan::TILES, Plan::kThreads>(this->offsets, this->fields, constant, field, domains, sharpness);
   }
 };
 

@@ -31,6 +31,17 @@ struct FragmentPlan {
   static __device__ void sync() { __syncthreads(); }
 };
 
+// offsets and fields: [tile][group][2], in units of log 2. `field`: external of all points, or null. All THREADS.
+template <class Lane, int TILES, int THREADS>
+__device__ inline void fill_offsets(float* offsets, float* fields, const float* constant, const float* field,
+                                    int domains, float sharpness) {
+  for (int i = threadIdx.x; i < 16 * TILES; i += THREADS) {
+    const int k = Lane::domain(i / 16, i / 2 % 8, i % 2);
+    fields[i] = k >= domains ? warpwise::minus_infinity() : field ? kLog2E * field[k] : 0.0f;
+    offsets[i] = k < domains ? sharpness * constant[k] + fields[i] : warpwise::minus_infinity();
+  }
+}
+
 // Shared memory of a block; see fragment_tile_of in tiles.py.
 template <class Plan>
 struct FragmentMemory {
@@ -66,11 +77,7 @@ struct FragmentMemory {
       const int k = Lane::domain(m, of / 4, element % 2), d = 8 * step + of % 4 * 2 + element / 2;
       coefficients[i] = k < domains && d < width ? sharpness * linear[static_cast<long long>(k) * width + d] : 0.0f;
     }
-    for (int i = threadIdx.x; i < Plan::kHeld; i += Plan::kThreads) {
-      const int k = Lane::domain(i / 16, i / 2 % 8, i % 2);
-      fields[i] = k >= domains ? warpwise::minus_infinity() : field ? kLog2E * field[k] : 0.0f;
-      offsets[i] = k < domains ? sharpness * constant[k] + fields[i] : warpwise::minus_infinity();
-    }
+    fill_offsets<Lane, Plan::TILES, Plan::kThreads>(offsets, fields, constant, field, domains, sharpness);
     for (int i = threadIdx.x; i < 2 * Plan::kTile * Plan::kStride; i += Plan::kThreads) tiles[i] = 0.0f;
     for (int i = threadIdx.x; Plan::kOwn && i < 32 * Plan::kMoments * Plan::kParts; i += Plan::kThreads) {
       sums_of_parts[i] = 0.0f;

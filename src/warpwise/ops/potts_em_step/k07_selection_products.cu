@@ -41,10 +41,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
   const SelectionMemory<Plan> memory(shared);
   TileCopy<Plan, SelectionMemory<Plan>> copy(memory, features, words, rowptr, columns);
   ColourOrder order = {colours, Plan::kOwn ? Plan::kPoints : Plan::kTile};
-  if (Plan::kOwn) {  // a warp has tiles of its own
-    order.own += gridDim.x * warp;
-    order.stride *= WARPS;
-  }
+  if (Plan::kOwn) order.share(warp, WARPS);
   const int own = warp * Plan::kPoints, after = Plan::kOwn ? 0 : own;  // in shared memory, and in the tile
   TilePlace present = order.first();
   copy.load_rows(present.first + after, present.end);

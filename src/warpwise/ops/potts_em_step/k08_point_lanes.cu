@@ -30,8 +30,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_point_lanes(
   const LaneMemory<Plan> memory(shared);
   TileCopy<Plan, LaneMemory<Plan>> copy(memory, features, words, rowptr, columns);
   ColourOrder order = {colours, Plan::kPoints};
-  order.own += gridDim.x * warp;  // a warp has tiles of its own
-  order.stride *= WARPS;
+  order.share(warp, WARPS);
   TilePlace present = order.first();
   copy.load_rows(present.first, present.end);
   memory.fill(linear + static_cast<long long>(restart) * domains * width, constant + restart * domains,

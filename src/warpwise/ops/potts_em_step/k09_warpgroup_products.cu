@@ -61,8 +61,7 @@ __global__ void __launch_bounds__(128 * (UPDATERS + 1), 1) potts_em_step_warpgro
     }
     moments.finish();
   } else {
-    order.own += gridDim.x * updater;
-    order.stride *= UPDATERS;
+    order.share(updater, UPDATERS);
     q += restart * pitch;
     const int in_rows = warp % 4 * Plan::kPoints, own = updater * Plan::kRows + in_rows;  // in a tile, and in the block
     const Lanes rows(q, row, group, index, domains);
@@ -84,7 +83,7 @@ __global__ void __launch_bounds__(128 * (UPDATERS + 1), 1) potts_em_step_warpgro
       sm90::fence_proxy_async();  // wgmma reads the features
       __syncwarp();
       order.wait(present.colour);
-      float scores[1][TILES][2][4], around[Plan::kPair][TILES][4] = {};
+      float scores[TILES][2][4], around[Plan::kPair][TILES][4] = {};
       // Uniform for the assembler too: else loads in flight must complete where lanes meet again.
       if (__any_sync(kAllLanes, first < end)) {
         neighbours.move(memory.edges + (side * Plan::kTile + own) * Plan::kEdges);
@@ -111,14 +110,14 @@ __global__ void __launch_bounds__(128 * (UPDATERS + 1), 1) potts_em_step_warpgro
         }
       }
       typename decltype(update)::Priors priors = {};
-      find_scores<Plan>(scores[0], memory.tiles + (side * Plan::kTile + updater * Plan::kRows) * Plan::kStride,
+      find_scores<Plan>(scores, memory.tiles + (side * Plan::kTile + updater * Plan::kRows) * Plan::kStride,
                         memory.coefficients, memory.offsets + 2 * index, [&] {
                           if (SLOPES && derivatives) priors = update.priors(around, fields);
                         });
 
       unsigned pairs[Plan::kPair][TILES][2];
       update.gradient = update.curvature = 0.0f;
-      update(scores[0], around, fields, inside, SLOPES && derivatives, pairs, &priors);
+      update(scores, around, fields, inside, SLOPES && derivatives, pairs, &priors);
       others[0] += update.gradient;
       others[32] += update.curvature;
       __syncwarp();  // rows of these points may have been loaded in place of edges that do not exist

@@ -34,8 +34,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) potts_em_step_eight_lanes(
   const EightMemory<Plan> memory(shared);
   TileCopy<Plan, EightMemory<Plan>> copy(memory, features, words, rowptr, columns);
   ColourOrder order = {colours, Plan::kPoints};
-  order.own += gridDim.x * warp;  // a warp has tiles of its own
-  order.stride *= WARPS;
+  order.share(warp, WARPS);
   const int own = warp * Plan::kPoints;
   TilePlace present = order.first();
   copy.load_rows(present.first, present.end);

@@ -118,11 +118,25 @@ def gather_warps_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str
     )
 
 
+def q_in_rows(q: torch.Tensor, vector: int = 8) -> str | None:
+    """The limit of q of k07 to k10: ``vector`` elements of bfloat16 are one load."""
+    rows = rows_of(q) if q.dtype == torch.bfloat16 else None
+    if rows is None or launches.load_of(rows) < vector:
+        return f"takes q of {torch.bfloat16} whose rows begin at multiples of {2 * vector} bytes, as in empty_rows"
+    return None
+
+
+def features_in_rows(features: torch.Tensor, linear: torch.Tensor | None) -> str | None:
+    """The limit of features of k08 to k10."""
+    if linear is not None and (features.dtype != torch.bfloat16 or launches.words_of(features) is None):
+        return f"takes features of {torch.bfloat16} in rows of empty_rows"
+    return None
+
+
 def selections_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     shape = shape_of(q, features, rest[0])
-    rows = rows_of(q) if q.dtype == torch.bfloat16 else None
-    if rows is None or launches.load_of(rows) < 8:
-        return f"takes q of {torch.bfloat16} whose rows begin at multiples of 16 bytes, as those of empty_rows do"
+    if reason := q_in_rows(q):
+        return reason
     if (row := launches.words_of(features)) is None:
         return "takes features of torch.bfloat16 in rows of empty_rows, which begin at multiples of 16 bytes"
     if rest[0] is not None and selection_tile_of(shape.domains, row) is None:
@@ -134,31 +148,17 @@ def selections_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str |
 
 
 def lanes_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
-    shape = shape_of(q, features, rest[0])
-    rows = rows_of(q) if q.dtype == torch.bfloat16 else None
-    if rows is None or launches.load_of(rows) < (4 if shape.domains <= 4 else 8):
-        return f"takes q of {torch.bfloat16} in rows of empty_rows"
-    row = launches.words_of(features) if features.dtype == torch.bfloat16 else None
-    if rest[0] is not None and row is None:
-        return f"takes features of {torch.bfloat16} in rows of empty_rows"
-    if row is not None and lane_tile_of(shape.domains, row.words) is None:
+    shape, row = shape_of(q, features, rest[0]), launches.words_of(features)
+    if reason := q_in_rows(q, 4 if shape.domains <= 4 else 8) or features_in_rows(features, rest[0]):
+        return reason
+    if rest[0] is not None and row is not None and lane_tile_of(shape.domains, row.words) is None:
         return f"takes up to 8 domains and {8 * MOST_VECTORS} features, not {shape.domains} x {shape.width}"
     return cooperates(q, features, *rest)
 
 
-def in_rounded_rows(q: torch.Tensor, features: torch.Tensor, linear: torch.Tensor | None) -> str | None:
-    """The limits of k09 and k10: q and, with ``linear``, features in bfloat16 and in padded rows."""
-    rows = rows_of(q) if q.dtype == torch.bfloat16 else None
-    if rows is None or launches.load_of(rows) < 8:
-        return f"takes q of {torch.bfloat16} whose rows begin at multiples of 16 bytes, as those of empty_rows do"
-    if linear is not None and (features.dtype != torch.bfloat16 or launches.words_of(features) is None):
-        return f"takes features of {torch.bfloat16} in rows of empty_rows"
-    return None
-
-
 def warpgroups_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     shape, row = shape_of(q, features, rest[0]), launches.words_of(features)
-    if reason := in_rounded_rows(q, features, rest[0]):
+    if reason := q_in_rows(q) or features_in_rows(features, rest[0]):
         return reason
     if rest[0] is not None and row is not None and warpgroup_tile_of(shape.domains, row.words) is None:
         return (
@@ -170,7 +170,7 @@ def warpgroups_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str |
 
 def eight_lanes_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     shape, row = shape_of(q, features, rest[0]), launches.words_of(features)
-    if reason := in_rounded_rows(q, features, rest[0]):
+    if reason := q_in_rows(q) or features_in_rows(features, rest[0]):
         return reason
     if q.shape[2] < cdiv(shape.domains, 8) * 8:
         return f"takes q with columns of zeros up to {cdiv(shape.domains, 8) * 8}, as `rows_of` of empty_rows has them"
